@@ -1,0 +1,81 @@
+//! A block of consecutive query rows of one head against the keys it may see: shared by packed and cached attention.
+
+use crate::simd::{ONE, Store, View, dispatch, exp, matmul, max, sum};
+
+/// Query rows per block.
+pub(crate) const ROWS: usize = 64;
+
+/// Consecutive queries of one head and the keys and values of its group.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a> {
+    /// `[rows, head_dim]`.
+    pub(crate) q: View<'a>,
+    /// Number of query rows.
+    pub(crate) rows: usize,
+    /// `[≥ first_visible + rows − 1, head_dim]`.
+    pub(crate) k: View<'a>,
+    /// As `k`.
+    pub(crate) v: View<'a>,
+    /// How many keys the first row sees; each following row sees one more.
+    pub(crate) first_visible: usize,
+    /// Width of a head.
+    pub(crate) head_dim: usize,
+}
+
+impl Block<'_> {
+    /// Keys the last row sees.
+    pub(crate) fn visible(&self) -> usize {
+        self.first_visible + self.rows - 1
+    }
+
+    /// Writes outputs (rows `out_stride` apart) and, when wanted, log-sum-exps. `scores` is scratch.
+    pub(crate) fn forward(&self, out: &mut [f32], out_stride: usize, lse: Option<&mut [f32]>, scores: &mut Vec<f32>) {
+        let keys = self.visible();
+        scores.resize(self.rows * keys, 0.0);
+        matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
+        let mut inverse = [0f32; ROWS];
+        let mut log_sums = [0f32; ROWS];
+        dispatch(|| {
+            for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
+                let (seen, unseen) = row.split_at_mut(self.first_visible + r);
+                let top = max(seen);
+                for s in seen.iter_mut() {
+                    *s = exp(*s - top);
+                }
+                let total = sum(seen.len(), |i| seen[i]);
+                unseen.fill(0.0);
+                inverse[r] = 1.0 / total;
+                log_sums[r] = top + total.ln();
+            }
+        });
+        let probabilities = View::rows(scores, keys);
+        matmul([self.rows, self.head_dim, keys], out, out_stride, Store::Set, probabilities, self.v, 1.0, ONE);
+        for (r, row) in out.chunks_mut(out_stride).take(self.rows).enumerate() {
+            row[..self.head_dim].iter_mut().for_each(|o| *o *= inverse[r]);
+        }
+        if let Some(lse) = lse {
+            lse[..self.rows].copy_from_slice(&log_sums[..self.rows]);
+        }
+    }
+
+    /// Recomputes the probabilities from the saved log-sum-exps.
+    pub(crate) fn probabilities(&self, lse: impl Fn(usize) -> f32, scores: &mut Vec<f32>) {
+        let keys = self.visible();
+        scores.resize(self.rows * keys, 0.0);
+        matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
+        dispatch(|| {
+            for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
+                let (seen, unseen) = row.split_at_mut(self.first_visible + r);
+                let l = lse(r);
+                for s in seen.iter_mut() {
+                    *s = exp(*s - l);
+                }
+                unseen.fill(0.0);
+            }
+        });
+    }
+
+    pub(crate) fn scale(&self) -> f32 {
+        1.0 / (self.head_dim as f32).sqrt()
+    }
+}

@@ -1,0 +1,54 @@
+//! Causal grouped-query attention over packed sequences.
+//!
+//! o_i = Σ_{j ≤ i} softmax_j(q_i·k_j / √head_dim) v_j within each segment. The forward saves the output and each
+//! row's log-sum-exp L; with D = ⟨dO, O⟩ the backward recomputes P = exp(S − L) block by block:
+//! dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − D)/√head_dim, dQ = dS·K, dK = dSᵀ·Q (Dao, arXiv 2307.08691). Memory is linear in the
+//! number of tokens, nothing is computed across segments, and sums have a fixed order.
+
+pub(crate) mod block;
+pub(crate) mod flex;
+mod reference;
+
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use crate::ops::KernelOps;
+use crate::{Segments, ShapeError};
+
+pub use reference::attention as reference;
+
+/// Causal self-attention within each segment.
+///
+/// # Shapes
+/// - `q`: `[tokens, heads, head_dim]`, `k`, `v`: `[tokens, kv_heads, head_dim]` → `[tokens, heads, head_dim]`
+/// - `heads` is a multiple of `kv_heads`; query head h reads key head h / (heads / kv_heads)
+///
+/// # Errors
+/// When the shapes do not fit together or the segments do not cover the tokens.
+pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) -> Result<Tensor<3>, ShapeError> {
+    check_heads("attention", q.dims(), k.dims()[1])?;
+    let [tokens, _, head_dim] = q.dims();
+    let kv_heads = k.dims()[1];
+    ShapeError::check("attention", "k", &k.dims(), &[tokens, kv_heads, head_dim])?;
+    ShapeError::check("attention", "v", &v.dims(), &[tokens, kv_heads, head_dim])?;
+    ShapeError::check("attention", "cu_seqlens' last offset", &[segments.tokens()], &[tokens])?;
+    if !crate::fused(&q) {
+        return Ok(reference::attention(q, k, v, segments));
+    }
+    let out = <Dispatch as KernelOps>::fused_attention(
+        q.into_dispatch(),
+        k.into_dispatch(),
+        v.into_dispatch(),
+        segments.clone(),
+    );
+    Ok(Tensor::from_dispatch(out))
+}
+
+/// Refuses head counts that cannot be grouped.
+pub(crate) fn check_heads(op: &'static str, q: [usize; 3], kv_heads: usize) -> Result<(), ShapeError> {
+    if kv_heads == 0 || !q[1].is_multiple_of(kv_heads) {
+        let expected = format!("a number of heads that {kv_heads} key/value heads divide");
+        return Err(ShapeError { op, what: "q", found: q.to_vec(), expected });
+    }
+    Ok(())
+}

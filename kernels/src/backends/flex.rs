@@ -1,0 +1,199 @@
+//! Flex: unwraps tensors to slices, calls the host code of each operation, wraps the results.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Flex, TensorMetadata};
+use burn::tensor::{Bytes, DType, Shape};
+use burn_flex::{FlexTensor, Layout};
+
+use crate::cache::{Slots, Spans};
+use crate::ops::KernelOps;
+use crate::{Segments, attention, cache, linear, logprob, norm, rotary, swiglu};
+
+/// A contiguous f32 tensor that can be read as a slice.
+fn dense(t: FlexTensor) -> FlexTensor {
+    debug_assert_eq!(t.dtype(), DType::F32);
+    if t.as_slice::<f32>().is_some() { t } else { t.to_contiguous() }
+}
+
+fn data(t: &FlexTensor) -> &[f32] {
+    t.as_slice().expect("made dense before")
+}
+
+fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::F32)
+}
+
+fn dims<const D: usize>(t: &FlexTensor) -> [usize; D] {
+    t.shape().dims()
+}
+
+fn indices(t: &FlexTensor) -> Vec<usize> {
+    let t = t.to_contiguous();
+    match t.dtype() {
+        DType::I32 => t.as_slice::<i32>().expect("contiguous").iter().map(|&i| i as usize).collect(),
+        DType::I64 => t.as_slice::<i64>().expect("contiguous").iter().map(|&i| i as usize).collect(),
+        other => unreachable!("int tensors on Flex are i32 or i64, not {other:?}"),
+    }
+}
+
+impl KernelOps for Flex {
+    fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (x, weight, bias) = (dense(x), dense(weight), dense(bias));
+        let ([rows, _], [outputs, _]) = (dims(&x), dims(&weight));
+        tensor(linear::flex::forward(data(&x), data(&weight), data(&bias), dims(&weight)), [rows, outputs])
+    }
+
+    fn linear_backward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        needed: [bool; 3],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (x, weight, grad) = (dense(x), dense(weight), dense(grad));
+        let [outputs, inputs] = dims(&weight);
+        let g = linear::flex::backward(data(&x), data(&weight), data(&grad), dims(&weight), needed);
+        let keep = |need: bool, n: usize| if need { n } else { 0 };
+        let [rows, _] = dims::<2>(&x);
+        (
+            tensor(g.x, [keep(needed[0], rows), inputs]),
+            tensor(g.weight, [keep(needed[1], outputs), inputs]),
+            tensor(g.bias, [keep(needed[2], outputs)]),
+        )
+    }
+
+    fn rms_norm(x: FloatTensor<Self>, weight: FloatTensor<Self>, eps: f32) -> FloatTensor<Self> {
+        let (x, weight) = (dense(x), dense(weight));
+        tensor(norm::flex::forward(data(&x), data(&weight), eps), dims::<2>(&x))
+    }
+
+    fn rms_norm_backward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        eps: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (x, weight, grad) = (dense(x), dense(weight), dense(grad));
+        let (dx, dweight) = norm::flex::backward(data(&x), data(&weight), data(&grad), eps);
+        (tensor(dx, dims::<2>(&x)), tensor(dweight, dims::<1>(&weight)))
+    }
+
+    fn rotate(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        inverse: bool,
+    ) -> FloatTensor<Self> {
+        let (x, cos, sin) = (dense(x), dense(cos), dense(sin));
+        let shape: [usize; 3] = dims(&x);
+        tensor(rotary::flex::rotate(data(&x), data(&cos), data(&sin), shape, inverse), shape)
+    }
+
+    fn swiglu(gate: FloatTensor<Self>, up: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (gate, up) = (dense(gate), dense(up));
+        tensor(swiglu::flex::forward(data(&gate), data(&up)), dims::<2>(&gate))
+    }
+
+    fn swiglu_backward(
+        gate: FloatTensor<Self>,
+        up: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (gate, up, grad) = (dense(gate), dense(up), dense(grad));
+        let (dgate, dup) = swiglu::flex::backward(data(&gate), data(&up), data(&grad));
+        (tensor(dgate, dims::<2>(&gate)), tensor(dup, dims::<2>(&up)))
+    }
+
+    fn fused_attention(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        segments: Segments,
+    ) -> FloatTensor<Self> {
+        Self::attention_forward(q, k, v, segments).0
+    }
+
+    fn attention_forward(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        segments: Segments,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (q, k, v) = (dense(q), dense(k), dense(v));
+        let [tokens, heads, head_dim] = dims(&q);
+        let [_, kv_heads, _] = dims(&k);
+        let shape = attention::flex::Heads { heads, kv_heads, head_dim };
+        let (out, lse) = attention::flex::forward(data(&q), data(&k), data(&v), &segments, shape);
+        (tensor(out, [tokens, heads, head_dim]), tensor(lse, [tokens, heads]))
+    }
+
+    fn attention_backward(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        out: FloatTensor<Self>,
+        lse: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        segments: Segments,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (q, k, v, out, lse, grad) = (dense(q), dense(k), dense(v), dense(out), dense(lse), dense(grad));
+        let [_, heads, head_dim] = dims(&q);
+        let [_, kv_heads, _] = dims(&k);
+        let shape = attention::flex::Heads { heads, kv_heads, head_dim };
+        let saved = attention::flex::Saved { q: data(&q), k: data(&k), v: data(&v), out: data(&out), lse: data(&lse) };
+        let (dq, dk, dv) = attention::flex::backward(saved, data(&grad), &segments, shape);
+        (tensor(dq, dims::<3>(&q)), tensor(dk, dims::<3>(&k)), tensor(dv, dims::<3>(&v)))
+    }
+
+    fn linear_logprob(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        temperature: f32,
+        vocabulary: usize,
+    ) -> FloatTensor<Self> {
+        let (hidden, weight, targets) = (dense(hidden), dense(weight), indices(&targets));
+        let n = targets.len();
+        let head = logprob::flex::Head { weight: data(&weight), width: dims::<2>(&weight)[1], vocabulary, temperature };
+        tensor(logprob::flex::forward(data(&hidden), head, &targets), [3, n])
+    }
+
+    fn linear_logprob_backward(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        out: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        temperature: f32,
+        vocabulary: usize,
+        needed: [bool; 2],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (hidden, weight, out, grad) = (dense(hidden), dense(weight), dense(out), dense(grad));
+        let targets = indices(&targets);
+        let [rows, width] = dims(&weight);
+        let head = logprob::flex::Head { weight: data(&weight), width, vocabulary, temperature };
+        let (dhidden, dweight) =
+            logprob::flex::backward(data(&hidden), head, &targets, data(&out), data(&grad), rows, needed);
+        let keep = |need: bool, n: usize| if need { n } else { 0 };
+        (tensor(dhidden, [keep(needed[0], targets.len()), width]), tensor(dweight, [keep(needed[1], rows), width]))
+    }
+
+    fn cache_write(cache: FloatTensor<Self>, new: FloatTensor<Self>, slots: Slots) -> FloatTensor<Self> {
+        let new = dense(new);
+        let shape: [usize; 4] = dims(&cache);
+        let mut cache = dense(cache);
+        cache::flex::write(cache.storage_mut(), data(&new), shape, &slots);
+        cache
+    }
+
+    fn cached_attention(
+        q: FloatTensor<Self>,
+        keys: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        spans: Spans,
+    ) -> FloatTensor<Self> {
+        let (q, keys, values) = (dense(q), dense(keys), dense(values));
+        let shape: [usize; 3] = dims(&q);
+        let out = cache::flex::attention(data(&q), data(&keys), data(&values), shape, dims(&keys), &spans);
+        tensor(out, shape)
+    }
+}

@@ -1,0 +1,4 @@
+//! Implementations of [`crate::ops::KernelOps`]: native on Flex, and the gradient rules for any backend.
+
+mod autodiff;
+mod flex;

@@ -1,0 +1,54 @@
+use rayon::prelude::*;
+
+use super::{Slots, Spans};
+use crate::attention::block::{Block, ROWS};
+use crate::simd::View;
+
+pub(crate) fn write(cache: &mut [f32], new: &[f32], [_, capacity, kv_heads, head_dim]: [usize; 4], slots: &Slots) {
+    let width = kv_heads * head_dim;
+    for (&(row, position), values) in slots.0.iter().zip(new.chunks_exact(width)) {
+        let at = (row * capacity + position) * width;
+        cache[at..at + width].copy_from_slice(values);
+    }
+}
+
+pub(crate) fn attention(
+    q: &[f32],
+    keys: &[f32],
+    values: &[f32],
+    [_, heads, head_dim]: [usize; 3],
+    [_, capacity, kv_heads, _]: [usize; 4],
+    spans: &Spans,
+) -> Vec<f32> {
+    let (width, kv_width, group) = (heads * head_dim, kv_heads * head_dim, heads / kv_heads);
+    let mut out = vec![0.0; q.len()];
+    // Hand every span its own rows of the output, then let threads take spans.
+    let mut rest = out.as_mut_slice();
+    let mut taken = 0;
+    let mut tasks = Vec::with_capacity(spans.0.len());
+    for span in spans.0.iter().filter(|s| s.length > 0) {
+        let (mine, others) = rest.split_at_mut(span.length * width);
+        rest = others;
+        tasks.push((span, &q[taken * width..], mine));
+        taken += span.length;
+    }
+    tasks.into_par_iter().for_each_init(Vec::new, |scores, (span, q, out)| {
+        let cached = span.row * capacity * kv_width;
+        for head in 0..heads {
+            let kv = cached + head / group * head_dim;
+            for start in (0..span.length).step_by(ROWS) {
+                let at = start * width + head * head_dim;
+                let block = Block {
+                    q: View::rows(&q[at..], width),
+                    rows: ROWS.min(span.length - start),
+                    k: View::rows(&keys[kv..], kv_width),
+                    v: View::rows(&values[kv..], kv_width),
+                    first_visible: span.start + start + 1,
+                    head_dim,
+                };
+                block.forward(&mut out[at..], width, None, scores);
+            }
+        }
+    });
+    out
+}

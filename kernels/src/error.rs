@@ -1,0 +1,28 @@
+/// Inputs of an operation that do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{op}: {what} has shape {found:?}, expected {expected}")]
+pub struct ShapeError {
+    /// The operation.
+    pub op: &'static str,
+    /// The argument.
+    pub what: &'static str,
+    /// Its shape.
+    pub found: Vec<usize>,
+    /// What the operation needs, in words.
+    pub expected: String,
+}
+
+impl ShapeError {
+    /// `Ok` when `found == expected`, otherwise the error that says so.
+    pub(crate) fn check(
+        op: &'static str,
+        what: &'static str,
+        found: &[usize],
+        expected: &[usize],
+    ) -> Result<(), ShapeError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(ShapeError { op, what, found: found.to_vec(), expected: format!("{expected:?}") })
+    }
+}

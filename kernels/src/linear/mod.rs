@@ -1,0 +1,36 @@
+//! y = x·Wᵀ + b, with the weight as checkpoints store it: `[outputs, inputs]`.
+
+pub(crate) mod flex;
+mod reference;
+
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use crate::ShapeError;
+use crate::ops::KernelOps;
+
+pub use reference::linear as reference;
+
+/// Applies a linear layer.
+///
+/// # Shapes
+/// - `x`: `[n, inputs]`, `weight`: `[outputs, inputs]`, `bias`: `[outputs]` → `[n, outputs]`
+///
+/// # Errors
+/// When the shapes do not fit together.
+pub fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Result<Tensor<2>, ShapeError> {
+    let ([_, inputs], [outputs, weight_inputs]) = (x.dims(), weight.dims());
+    if inputs != weight_inputs {
+        let expected = format!("[n, {weight_inputs}], the weight's inputs");
+        return Err(ShapeError { op: "linear", what: "x", found: x.dims().to_vec(), expected });
+    }
+    if let Some(bias) = &bias {
+        ShapeError::check("linear", "bias", &bias.dims(), &[outputs])?;
+    }
+    if !crate::fused(&x) {
+        return Ok(reference::linear(x, weight, bias));
+    }
+    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &x.device()));
+    let out = <Dispatch as KernelOps>::fused_linear(x.into_dispatch(), weight.into_dispatch(), bias.into_dispatch());
+    Ok(Tensor::from_dispatch(out))
+}

@@ -1,0 +1,101 @@
+//! The operations a backend can implement natively. Forward and backward are both primitives, so that the autodiff
+//! wrapper calls whichever backend it wraps.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, backend_extension};
+
+use crate::Segments;
+use crate::cache::{Slots, Spans};
+
+/// Native implementations of the operations of this crate. Methods named `*_backward` run on the inner backend only.
+#[backend_extension(Flex, Autodiff)]
+pub trait KernelOps: Backend {
+    /// See [`crate::linear::linear`]; `bias` has length 0 when there is none.
+    fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Gradients of x, weight and bias; those not in `needed` come back empty.
+    fn linear_backward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        needed: [bool; 3],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// See [`crate::norm::rms_norm`].
+    fn rms_norm(x: FloatTensor<Self>, weight: FloatTensor<Self>, eps: f32) -> FloatTensor<Self>;
+    /// Gradients of x and weight.
+    fn rms_norm_backward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        eps: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// See [`crate::rotary::rotate`]; `inverse` turns the other way, which is its own gradient.
+    fn rotate(x: FloatTensor<Self>, cos: FloatTensor<Self>, sin: FloatTensor<Self>, inverse: bool)
+    -> FloatTensor<Self>;
+
+    /// See [`crate::swiglu::swiglu`].
+    fn swiglu(gate: FloatTensor<Self>, up: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Gradients of gate and up.
+    fn swiglu_backward(
+        gate: FloatTensor<Self>,
+        up: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// See [`crate::attention::attention`].
+    fn fused_attention(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        segments: Segments,
+    ) -> FloatTensor<Self>;
+    /// Output `[tokens, heads, head_dim]` and log-sum-exp `[tokens, heads]`.
+    fn attention_forward(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        segments: Segments,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+    /// Gradients of q, k and v.
+    fn attention_backward(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        out: FloatTensor<Self>,
+        lse: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        segments: Segments,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// Log-probability, entropy and log-sum-exp as the rows of `[3, n]`; see [`crate::logprob::linear_logprob`].
+    fn linear_logprob(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        temperature: f32,
+        vocabulary: usize,
+    ) -> FloatTensor<Self>;
+    /// Gradients of hidden and weight; those not in `needed` come back empty.
+    #[allow(clippy::too_many_arguments)]
+    fn linear_logprob_backward(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        out: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        temperature: f32,
+        vocabulary: usize,
+        needed: [bool; 2],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// See [`crate::cache::write`].
+    fn cache_write(cache: FloatTensor<Self>, new: FloatTensor<Self>, slots: Slots) -> FloatTensor<Self>;
+    /// See [`crate::cache::cached_attention`].
+    fn cached_attention(
+        q: FloatTensor<Self>,
+        keys: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        spans: Spans,
+    ) -> FloatTensor<Self>;
+}

@@ -1,0 +1,185 @@
+//! Vectorised host arithmetic for the Flex implementations: run-time CPU dispatch, `exp`, matrix products.
+
+use gemm::Parallelism;
+
+/// Runs `f` compiled for the widest vector instructions of this CPU. `f` and what it calls must be inlined.
+#[inline(always)]
+pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(f)
+}
+
+/// e^x, within 2 ulp on [-87, 88]; clamps outside. Branch-free, so loops over it vectorise (`f32::exp` is a call).
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to the nearest integer
+    const LN2_HI: f32 = 0.693_359_4;
+    const LN2_LO: f32 = -2.121_944_4e-4;
+    let x = x.clamp(-87.0, 88.0);
+    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    let r = (x - n * LN2_HI) - n * LN2_LO;
+    // Taylor series to the 7th power; |r| <= ln(2)/2.
+    let p = 1.0 / 5040.0;
+    let p = p * r + 1.0 / 720.0;
+    let p = p * r + 1.0 / 120.0;
+    let p = p * r + 1.0 / 24.0;
+    let p = p * r + 1.0 / 6.0;
+    let p = p * r + 0.5;
+    let p = p * r + 1.0;
+    let p = p * r + 1.0;
+    f32::from_bits((p.to_bits() as i32).wrapping_add((n as i32) << 23) as u32)
+}
+
+/// Largest element; `f32::NEG_INFINITY` when empty.
+#[inline(always)]
+pub(crate) fn max(values: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    let chunks = values.chunks_exact(16);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &v) in lanes.iter_mut().zip(chunk) {
+            *lane = if v > *lane { v } else { *lane };
+        }
+    }
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
+}
+
+/// Σ f(i) over `0..n` with sixteen independent accumulators, so that it vectorises and its order is fixed.
+#[inline(always)]
+pub(crate) fn sum(n: usize, mut f: impl FnMut(usize) -> f32) -> f32 {
+    let mut lanes = [0f32; 16];
+    let whole = n / 16 * 16;
+    let mut i = 0;
+    while i < whole {
+        for (lane, acc) in lanes.iter_mut().enumerate() {
+            *acc += f(i + lane);
+        }
+        i += 16;
+    }
+    for (lane, acc) in lanes.iter_mut().enumerate().take(n - whole) {
+        *acc += f(whole + lane);
+    }
+    lanes.iter().sum()
+}
+
+/// A read-only strided matrix view.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) data: &'a [f32],
+    pub(crate) row_stride: usize,
+    pub(crate) col_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// Rows `row_stride` apart, columns adjacent.
+    pub(crate) fn rows(data: &'a [f32], row_stride: usize) -> View<'a> {
+        View { data, row_stride, col_stride: 1 }
+    }
+
+    /// The same matrix transposed.
+    pub(crate) fn t(self) -> View<'a> {
+        View { data: self.data, row_stride: self.col_stride, col_stride: self.row_stride }
+    }
+
+    /// The view without its first `n` rows.
+    pub(crate) fn skip_rows(self, n: usize) -> View<'a> {
+        View { data: self.data.get(n * self.row_stride..).unwrap_or(&[]), ..self }
+    }
+
+    fn fits(&self, rows: usize, cols: usize) -> bool {
+        rows == 0 || cols == 0 || (rows - 1) * self.row_stride + (cols - 1) * self.col_stride < self.data.len()
+    }
+}
+
+/// How a product lands in its destination.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// Overwrite.
+    Set,
+    /// Add.
+    Add,
+}
+
+/// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn matmul(
+    [m, n, k]: [usize; 3],
+    dst: &mut [f32],
+    dst_stride: usize,
+    store: Store,
+    a: View<'_>,
+    b: View<'_>,
+    scale: f32,
+    threads: Parallelism,
+) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!((m - 1) * dst_stride + n <= dst.len() && a.fits(m, k) && b.fits(k, n), "matmul: out of bounds");
+    if k == 0 {
+        if store == Store::Set {
+            dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
+        }
+        return;
+    }
+    // SAFETY: the assertion above keeps every access of the three operands within its slice, and `dst` is borrowed
+    // exclusively.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            dst.as_mut_ptr(),
+            1,
+            dst_stride as isize,
+            store == Store::Add,
+            a.data.as_ptr(),
+            a.col_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.col_stride as isize,
+            b.row_stride as isize,
+            1.0,
+            scale,
+            false,
+            false,
+            false,
+            threads,
+        );
+    }
+}
+
+/// All threads of the rayon pool.
+pub(crate) const ALL: Parallelism = Parallelism::Rayon(0);
+/// The calling thread alone.
+pub(crate) const ONE: Parallelism = Parallelism::None;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_within_two_ulp() {
+        let mut x = -87.0f32;
+        while x < 88.0 {
+            let (ours, exact) = (f64::from(exp(x)), f64::from(x).exp());
+            assert!((ours / exact - 1.0).abs() < 2.5e-7, "exp({x}) = {ours}, expected {exact}");
+            x += 0.0137;
+        }
+        assert!(exp(-1e30) < 2e-38 && exp(-1e30) >= 0.0);
+    }
+
+    #[test]
+    fn matmul_is_the_triple_loop() {
+        let (m, n, k) = (3, 5, 4);
+        let a: Vec<f32> = (0..m * k).map(|i| i as f32 * 0.3 - 1.0).collect();
+        let b: Vec<f32> = (0..n * k).map(|i| 0.7 - i as f32 * 0.1).collect();
+        let mut dst = vec![1.0f32; m * n];
+        matmul([m, n, k], &mut dst, n, Store::Add, View::rows(&a, k), View::rows(&b, k).t(), 2.0, ONE);
+        for i in 0..m {
+            for j in 0..n {
+                let dot: f32 = (0..k).map(|l| a[i * k + l] * b[j * k + l]).sum();
+                assert!((dst[i * n + j] - (1.0 + 2.0 * dot)).abs() < 1e-5);
+            }
+        }
+    }
+}
