@@ -22,7 +22,7 @@ fn packed_attention_equals_the_reference_for_every_layout() {
             let name = format!("heads {heads}/{kv_heads}x{head_dim}, lengths {lengths:?}");
             close(&name, &out, &expected, 2e-6);
             for (what, (a, b)) in ["dq", "dk", "dv"].iter().zip(grads.iter().zip(&expected_grads)) {
-                close(&format!("{name} {what}"), a, b, 5e-6);
+                close(&format!("{name} {what}"), a, b, 2e-5);
             }
         }
     }

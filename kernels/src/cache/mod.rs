@@ -44,6 +44,11 @@ impl Spans {
         self.0.iter().map(|s| s.length).sum()
     }
 
+    /// Each packed token's position in its row.
+    pub fn positions(&self) -> Vec<usize> {
+        self.0.iter().flat_map(|s| s.start..s.start + s.length).collect()
+    }
+
     /// The cache slot of every packed token.
     pub fn slots(&self) -> Slots {
         Slots(self.0.iter().flat_map(|s| (s.start..s.start + s.length).map(|p| (s.row, p))).collect())

@@ -1,0 +1,219 @@
+use burn::tensor::{Int, Tensor, TensorData};
+use rayon::prelude::*;
+use rlver_kernels::cache::{Span, Spans};
+
+use super::{KvCache, Sampler};
+use crate::ModelError;
+use crate::qwen2::Qwen2;
+
+/// Most tokens one forward pass takes; longer prompts are fed over several steps.
+const MAX_STEP_TOKENS: usize = 4096;
+
+/// A sequence's place in the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowId(usize);
+
+/// Why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// A stop id was sampled; it is the last sampled id.
+    Stop,
+    /// The turn's token limit was reached.
+    Length,
+    /// The row's capacity was reached.
+    Context,
+}
+
+/// One sampled token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// The sequence it belongs to.
+    pub row: RowId,
+    /// The token.
+    pub id: u32,
+    /// Its natural log-probability at the sampling temperature, before any filter.
+    pub logprob: f32,
+    /// Whether top-k, top-p or min-p removed some id.
+    pub filtered: bool,
+    /// Set on the last token of the turn.
+    pub finish: Option<Finish>,
+}
+
+/// Generates many sequences side by side with continuous batching: rows of different length and at different stages
+/// (prompt or sampling) share each forward pass, and a closed row makes room for the next sequence at once.
+///
+/// Rows keep their cache between turns, so only new tokens are computed.
+#[derive(Debug)]
+pub struct Engine {
+    model: Qwen2,
+    cache: KvCache,
+    rows: Vec<Option<Row>>,
+    /// Ids from here on belong to no token and are never sampled.
+    vocabulary: usize,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    /// All tokens of the sequence; the first `cached` are in the cache.
+    ids: Vec<u32>,
+    cached: usize,
+    turn: Option<Turn>,
+}
+
+#[derive(Debug)]
+struct Turn {
+    sampler: Sampler,
+    remaining: usize,
+    stop: Vec<u32>,
+}
+
+impl Engine {
+    /// An engine for `rows` sequences of up to `capacity` tokens. `vocabulary` is the number of ids the tokenizer
+    /// knows; the model's head may have more rows.
+    pub fn new(model: &Qwen2, vocabulary: usize, rows: usize, capacity: usize) -> Engine {
+        let model = model.untracked();
+        let cache = KvCache::new(model.config(), rows, capacity, &model.device());
+        let vocabulary = vocabulary.min(model.config().vocab_size);
+        Engine { model, cache, rows: (0..rows).map(|_| None).collect(), vocabulary }
+    }
+
+    /// Takes new weights of the same architecture; open rows forget what they cached.
+    pub fn set_model(&mut self, model: &Qwen2) {
+        self.model = model.untracked();
+        self.rows.iter_mut().flatten().for_each(|row| row.cached = 0);
+    }
+
+    /// Tokens a row can hold.
+    pub fn capacity(&self) -> usize {
+        self.cache.capacity()
+    }
+
+    /// Takes a free row, or `None` when all are in use.
+    pub fn open(&mut self) -> Option<RowId> {
+        let free = self.rows.iter().position(Option::is_none)?;
+        self.rows[free] = Some(Row::default());
+        Some(RowId(free))
+    }
+
+    /// Frees a row.
+    pub fn close(&mut self, row: RowId) {
+        self.rows[row.0] = None;
+    }
+
+    /// Tokens of a row so far, cached or not.
+    pub fn ids(&self, row: RowId) -> &[u32] {
+        &self.row(row).ids
+    }
+
+    /// Makes `ids` the row's whole sequence. The longest common prefix with what it held stays cached.
+    pub fn set_prompt(&mut self, row: RowId, ids: Vec<u32>) {
+        let row = self.row_mut(row);
+        let common = row.ids.iter().zip(&ids).take_while(|(a, b)| a == b).count();
+        // At least one token must be computed for there to be logits to sample from.
+        row.cached = row.cached.min(common).min(ids.len().saturating_sub(1));
+        row.ids = ids;
+        row.turn = None;
+    }
+
+    /// Starts sampling after the row's tokens.
+    ///
+    /// # Panics
+    /// When the row is empty: there is nothing to continue.
+    pub fn start_turn(&mut self, row: RowId, sampler: Sampler, max_new_tokens: usize, stop: &[u32]) {
+        let row = self.row_mut(row);
+        assert!(!row.ids.is_empty(), "a turn continues a prompt");
+        row.turn = Some(Turn { sampler, remaining: max_new_tokens.max(1), stop: stop.to_vec() });
+    }
+
+    /// Whether some row is sampling.
+    pub fn is_busy(&self) -> bool {
+        self.rows.iter().flatten().any(|row| row.turn.is_some())
+    }
+
+    /// One forward pass over all sampling rows. Rows whose prompt is consumed give one token each, in row order.
+    ///
+    /// # Errors
+    /// When a token is outside the model's vocabulary or a prompt does not fit its row.
+    pub fn step(&mut self) -> Result<Vec<Sampled>, ModelError> {
+        let (mut ids, mut spans, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            let Some(row) = row.as_mut().filter(|row| row.turn.is_some()) else { continue };
+            let new = &row.ids[row.cached..];
+            let length = new.len().min(MAX_STEP_TOKENS.saturating_sub(ids.len()));
+            if length == 0 {
+                continue;
+            }
+            ids.extend_from_slice(&new[..length]);
+            spans.push(Span { row: index, start: row.cached, length });
+            row.cached += length;
+            if row.cached == row.ids.len() {
+                ends.push((index, ids.len() - 1));
+            }
+        }
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let hidden = self.model.forward_cached(&ids, &Spans::new(spans), &mut self.cache)?;
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let logits = self.logits(hidden, &ends)?;
+        Ok(self.sample(&ends, &logits))
+    }
+
+    fn logits(&self, hidden: Tensor<2>, ends: &[(usize, usize)]) -> Result<Vec<f32>, ModelError> {
+        let positions: Vec<i32> = ends.iter().map(|(_, at)| *at as i32).collect();
+        let data = TensorData::new(positions, [ends.len()]);
+        let last = hidden.clone().select(0, Tensor::<1, Int>::from_data(data, &hidden.device()));
+        let logits = self.model.logits(last)?.into_data();
+        Ok(logits.convert_dtype(burn::tensor::DType::F32).try_into_vec().expect("just converted to f32"))
+    }
+
+    fn sample(&mut self, ends: &[(usize, usize)], logits: &[f32]) -> Vec<Sampled> {
+        let (width, vocabulary) = (logits.len() / ends.len(), self.vocabulary);
+        let capacity = self.cache.capacity();
+        let mut rows: Vec<(usize, &mut Row)> = self
+            .rows
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, row)| Some((i, row.as_mut()?)))
+            .filter(|(i, _)| ends.binary_search_by_key(i, |(row, _)| *row).is_ok())
+            .collect();
+        rows.par_iter_mut()
+            .zip(logits.par_chunks_exact(width))
+            .map(|((index, row), logits)| {
+                let turn = row.turn.as_mut().expect("only sampling rows are stepped");
+                let choice = turn.sampler.choose(&logits[..vocabulary]);
+                row.ids.push(choice.id);
+                turn.remaining -= 1;
+                let finish = if turn.stop.contains(&choice.id) {
+                    Some(Finish::Stop)
+                } else if row.ids.len() >= capacity {
+                    Some(Finish::Context)
+                } else if turn.remaining == 0 {
+                    Some(Finish::Length)
+                } else {
+                    None
+                };
+                if finish.is_some() {
+                    row.turn = None;
+                }
+                Sampled {
+                    row: RowId(*index),
+                    id: choice.id,
+                    logprob: choice.logprob,
+                    filtered: choice.filtered,
+                    finish,
+                }
+            })
+            .collect()
+    }
+
+    fn row(&self, row: RowId) -> &Row {
+        self.rows[row.0].as_ref().expect("an open row")
+    }
+
+    fn row_mut(&mut self, row: RowId) -> &mut Row {
+        self.rows[row.0].as_mut().expect("an open row")
+    }
+}

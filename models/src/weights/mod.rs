@@ -1,0 +1,7 @@
+//! Checkpoints in Hugging Face's layout: `config.json` and `model.safetensors`, whole or sharded.
+
+mod load;
+mod save;
+
+pub use load::load;
+pub use save::{WeightType, save};

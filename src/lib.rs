@@ -1,0 +1,3 @@
+//! Train empathetic language models with verifiable emotion rewards.
+
+pub mod objective;

@@ -1,0 +1,86 @@
+//! The sentence patterns of the supporter. `{key}` stands for the detail the person just told, `{earlier}` for one told
+//! before and `{feeling}` for what the person seems to feel.
+
+mod en;
+mod zh;
+
+use super::plan::Fault;
+use crate::dialogue::{Language, Strategy};
+
+/// All patterns of one language.
+pub(super) struct Bank {
+    /// Openers that pick up the key and fit every strategy.
+    pub(super) keyed_openers: &'static [&'static str],
+    /// Openers that tie the key to an earlier one.
+    pub(super) paired_openers: &'static [&'static str],
+    /// Openers in general words.
+    pub(super) plain_openers: &'static [&'static str],
+    /// What a person may feel, most telling first.
+    pub(super) feelings: &'static [Feeling],
+    /// What is felt when no word gives it away.
+    pub(super) vague_feelings: &'static [&'static str],
+    /// Beginnings of a thought that name the feeling and the key.
+    pub(super) keyed_thoughts: &'static [&'static str],
+    /// Beginnings of a thought that name only the feeling.
+    pub(super) plain_thoughts: &'static [&'static str],
+    good: fn(Strategy) -> &'static Wording,
+    poor: fn(Fault) -> &'static PoorWording,
+    /// Fewest and most characters (zh) or words (en) of a good reply.
+    pub(super) shortest: usize,
+    pub(super) longest: usize,
+    separator: &'static str,
+    measure: fn(&str) -> usize,
+}
+
+/// The patterns of one strategy.
+pub(super) struct Wording {
+    /// Openers with the key that only suit this strategy.
+    pub(super) openers: &'static [&'static str],
+    /// Sentences that carry the strategy, some with the key.
+    pub(super) bodies: &'static [&'static str],
+    /// Last sentences, without slots.
+    pub(super) closers: &'static [&'static str],
+    /// What the supporter thinks it should do.
+    pub(super) intents: &'static [&'static str],
+}
+
+/// The patterns of one way to fail.
+pub(super) struct PoorWording {
+    pub(super) texts: &'static [&'static str],
+    pub(super) intents: &'static [&'static str],
+}
+
+/// A feeling and the words that give it away.
+pub(super) struct Feeling {
+    pub(super) word: &'static str,
+    /// Lower-case substrings of what the person said.
+    pub(super) cues: &'static [&'static str],
+}
+
+impl Bank {
+    pub(super) fn of(language: Language) -> &'static Bank {
+        match language {
+            Language::Zh => &zh::BANK,
+            Language::En => &en::BANK,
+        }
+    }
+
+    /// The patterns of a strategy of [`ReplyPlan::MAIN`](crate::supporter::ReplyPlan::MAIN).
+    pub(super) fn wording(&self, strategy: Strategy) -> &'static Wording {
+        (self.good)(strategy)
+    }
+
+    pub(super) fn poor(&self, fault: Fault) -> &'static PoorWording {
+        (self.poor)(fault)
+    }
+
+    /// Two sentences, one after the other.
+    pub(super) fn join(&self, first: &str, second: &str) -> String {
+        format!("{first}{}{second}", self.separator)
+    }
+
+    /// Characters in Chinese, words in English.
+    pub(super) fn length(&self, text: &str) -> usize {
+        (self.measure)(text)
+    }
+}
