@@ -13,6 +13,7 @@ mod transcript;
 
 pub use intention::{CharacterType, HiddenIntention, IntentionClass};
 pub use language::Language;
+pub(crate) use language::is_han;
 pub use profile::{Detail, Profile, ProfileError, ProfileSet};
 pub use strategy::Strategy;
 pub use transcript::{Role, Transcript, Utterance};

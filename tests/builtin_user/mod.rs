@@ -21,7 +21,8 @@ pub(crate) fn profile(
     character: CharacterType,
     first_talk: Option<&str>,
 ) -> Profile {
-    let scene = if language == Language::Zh { "家里和单位的一点事。" } else { "Some trouble at home and at work." };
+    let scene =
+        if language == Language::Zh { "家里和单位的一点事。" } else { "Some trouble at home and at work." };
     Profile {
         id: format!("{intention}-{character}-{language}"),
         player: "…".into(),

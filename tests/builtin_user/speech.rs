@@ -110,7 +110,10 @@ fn facts_are_disclosed_in_order() {
 fn the_published_profiles_work() {
     let Some(profiles) = published_profiles() else {
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "SKIPPED: the published profiles are not at ../shared/data/rlver (set RLVER_SHARED)");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: the published profiles are not at ../shared/data/rlver (set RLVER_SHARED)"
+        );
         return;
     };
     assert_eq!(profiles.len(), 600);

@@ -88,13 +88,21 @@ impl Qwen2Config {
     /// When a key is missing, mistyped or asks for something that is not implemented; the error names the key.
     pub fn load(folder: &Path) -> Result<Qwen2Config, ModelError> {
         let path = folder.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| ModelError::read(&path, e))?;
-        let value = serde_json::from_str(&text).map_err(|e| ModelError::Config {
-            path: path.clone(),
+        let bytes = std::fs::read(&path).map_err(|e| ModelError::read(&path, e))?;
+        Qwen2Config::from_json(&path, &bytes)
+    }
+
+    /// Reads the contents of a `config.json`; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Qwen2Config::load`].
+    pub fn from_json(path: &Path, json: &[u8]) -> Result<Qwen2Config, ModelError> {
+        let value = serde_json::from_slice(json).map_err(|e| ModelError::Config {
+            path: path.into(),
             key: "(json)".into(),
             problem: format!("cannot be parsed: {e}"),
         })?;
-        Qwen2Config::parse(&path, value)
+        Qwen2Config::parse(path, value)
     }
 
     fn parse(path: &Path, value: Value) -> Result<Qwen2Config, ModelError> {

@@ -20,8 +20,26 @@ use crate::qwen2::{HeadKind, Qwen2, Qwen2Config};
 /// When a file is missing or damaged, a tensor is missing, unknown, of another shape or type, or not finite; the
 /// error names file and tensor.
 pub fn load(folder: &Path, head: HeadKind, device: &Device) -> Result<Qwen2, ModelError> {
-    let config = Qwen2Config::load(folder)?;
-    let shards = Shards::open(folder)?;
+    build(Qwen2Config::load(folder)?, &Shards::open(folder)?, head, device)
+}
+
+/// Loads a model whose files are part of the program; `name` is what errors call it.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_embedded(
+    name: &Path,
+    config: &[u8],
+    weights: &'static [u8],
+    head: HeadKind,
+    device: &Device,
+) -> Result<Qwen2, ModelError> {
+    let config = Qwen2Config::from_json(&name.join("config.json"), config)?;
+    let files = vec![(name.join("model.safetensors"), Bytes::Embedded(weights))];
+    build(config, &Shards { folder: name.into(), files }, head, device)
+}
+
+fn build(config: Qwen2Config, shards: &Shards, head: HeadKind, device: &Device) -> Result<Qwen2, ModelError> {
     let mut tensors = shards.parse()?;
     let mut model = Qwen2::skeleton(config, head, device);
     let mut failure = None;
@@ -33,7 +51,7 @@ pub fn load(folder: &Path, head: HeadKind, device: &Device) -> Result<Qwen2, Mod
             Some(tensor) => tensor.values(name, shape),
             None if name.starts_with("score.") => Ok(vec![0.0; shape.iter().product()]),
             None => {
-                Err(ModelError::Missing { path: shards.path_for(name), tensor: name.into(), expected: shape.to_vec() })
+                Err(ModelError::Missing { path: shards.path_of_absent(), tensor: name.into(), expected: shape.to_vec() })
             }
         };
         match values {
@@ -58,7 +76,22 @@ pub fn load(folder: &Path, head: HeadKind, device: &Device) -> Result<Qwen2, Mod
 /// The weight files of a folder, mapped into memory.
 struct Shards {
     folder: PathBuf,
-    files: Vec<(PathBuf, Mmap)>,
+    files: Vec<(PathBuf, Bytes)>,
+}
+
+/// A weight file's bytes.
+enum Bytes {
+    Mapped(Mmap),
+    Embedded(&'static [u8]),
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Embedded(bytes) => bytes,
+        }
+    }
 }
 
 struct Stored<'a> {
@@ -85,7 +118,7 @@ impl Shards {
                 // SAFETY: the map is read-only and lives only while loading; a file changed under us gives wrong
                 // values, which the finiteness check or the user's eyes catch, never undefined types.
                 let map = unsafe { Mmap::map(&file) }.map_err(|e| ModelError::read(&path, e))?;
-                Ok((path, map))
+                Ok((path, Bytes::Mapped(map)))
             })
             .collect::<Result<_, ModelError>>()?;
         Ok(Shards { folder: folder.into(), files })
@@ -94,7 +127,7 @@ impl Shards {
     fn parse(&self) -> Result<BTreeMap<String, Stored<'_>>, ModelError> {
         let mut all = BTreeMap::new();
         for (path, map) in &self.files {
-            let file = SafeTensors::deserialize(map)
+            let file = SafeTensors::deserialize(map.as_ref())
                 .map_err(|e| ModelError::Corrupt { path: path.clone(), problem: e.to_string() })?;
             for (name, view) in file.iter() {
                 let stored = Stored { path, dtype: view.dtype(), shape: view.shape().to_vec(), bytes: view.data() };
@@ -105,7 +138,7 @@ impl Shards {
     }
 
     /// The file an absent tensor was looked for in.
-    fn path_for(&self, _tensor: &str) -> PathBuf {
+    fn path_of_absent(&self) -> PathBuf {
         match self.files.as_slice() {
             [(path, _)] => path.clone(),
             _ => self.folder.join("model.safetensors.index.json"),

@@ -3,5 +3,5 @@
 mod load;
 mod save;
 
-pub use load::load;
+pub use load::{load, load_embedded};
 pub use save::{WeightType, save};

@@ -41,7 +41,9 @@ impl Verdict<'_> {
             return format!("对方的话不算一句正经的回应（{}）。", guard_name(guard, true));
         }
         let about = match self.features.specificity {
-            s if s >= 0.6 && !self.features.keys.is_empty() => format!("具体说到了我讲的{}", self.features.keys.join("、")),
+            s if s >= 0.6 && !self.features.keys.is_empty() => {
+                format!("具体说到了我讲的{}", self.features.keys.join("、"))
+            }
             s if s >= 0.6 => "具体说到了我讲的事".into(),
             s if s > 0.2 => "只带到一点我讲的事".into(),
             _ => "没有说到我讲的任何一件事".into(),
@@ -55,7 +57,9 @@ impl Verdict<'_> {
             return format!("This is no real answer ({}).", guard_name(guard, false));
         }
         let about = match self.features.specificity {
-            s if s >= 0.6 && !self.features.keys.is_empty() => format!("it takes up my {}", self.features.keys.join(", ")),
+            s if s >= 0.6 && !self.features.keys.is_empty() => {
+                format!("it takes up my {}", self.features.keys.join(", "))
+            }
             s if s >= 0.6 => "it takes up what I told".into(),
             s if s > 0.2 => "it barely touches what I told".into(),
             _ => "it touches nothing of what I told".into(),
@@ -68,6 +72,12 @@ impl Verdict<'_> {
         let want = wish(intention, zh);
         let fit = if self.guard.is_some() { -1.0 } else { self.fit };
         match (zh, fit) {
+            (true, f) if f >= 0.6 && self.change <= 0 => {
+                format!("我想要的是{want}，方向对，可是说得太空、太旧或太散。")
+            }
+            (false, f) if f >= 0.6 && self.change <= 0 => {
+                format!("I want {want}; this points there, but it is too empty, too worn or too scattered.")
+            }
             (true, f) if f >= 0.6 => format!("我想要的是{want}，这正是我要的。"),
             (true, f) if f > 0.05 => format!("我想要的是{want}，沾了一点边。"),
             (true, f) if f >= -0.2 => format!("我想要的是{want}，这句没有碰到。"),

@@ -14,6 +14,8 @@ pub struct Features {
     pub strategies: BTreeMap<Strategy, f32>,
     /// 0–1: how much the reply is about what this user said.
     pub specificity: f32,
+    /// Content items of a reply that takes up nothing of this user's story; 0 when it takes up something.
+    pub unheard: usize,
     /// The user's own keywords that the reply takes up.
     pub keys: Vec<String>,
     /// 0–1: share of the reply's n-grams that earlier replies held already.
@@ -78,9 +80,8 @@ impl Features {
         if grams.is_empty() {
             return;
         }
-        let share = |known: &HashSet<u64>| {
-            grams.iter().filter(|g| known.contains(g)).count() as f32 / grams.len() as f32
-        };
+        let share =
+            |known: &HashSet<u64>| grams.iter().filter(|g| known.contains(g)).count() as f32 / grams.len() as f32;
         self.repetition = share(&state.reply_grams);
         self.copying = share(&state.user_grams);
         self.distinct = grams.iter().collect::<HashSet<_>>().len() as f32 / grams.len() as f32;
@@ -91,6 +92,9 @@ impl Features {
         let last = items.iter().filter(|i| state.last_items.contains(i)).count() as f32;
         let earlier = items.iter().filter(|i| state.earlier_items.contains(i)).count() as f32;
         self.keys = state.keys.iter().filter(|k| mentions(text, k, language)).cloned().collect();
+        if last + earlier == 0.0 && self.keys.is_empty() {
+            self.unheard = items.len();
+        }
         let newest = state.keys.last().is_some_and(|k| self.keys.contains(k));
         // A key counts on top of its own content words; the newest one, which is what the user just spoke of, most.
         let keys = if newest { 1.0 } else { 0.0 } + 0.5 * (self.keys.len() - usize::from(newest)) as f32;

@@ -131,7 +131,8 @@ fn is_gibberish(text: &Text, language: Language) -> bool {
             (odd >= 2 && odd as f32 >= 0.06 * size as f32)
                 || (size >= 4 && known < 0.12)
                 || words.iter().any(|w| w.len() > 24)
-                || words.iter().filter(|w| w.len() > 3 && !w.contains(['a', 'e', 'i', 'o', 'u', 'y'])).count() > size / 5
+                || words.iter().filter(|w| w.len() > 3 && !w.contains(['a', 'e', 'i', 'o', 'u', 'y'])).count()
+                    > size / 5
         }
     }
 }

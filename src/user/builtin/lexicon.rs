@@ -52,10 +52,16 @@ pub(crate) struct Match {
 /// The lexicon of a language.
 pub(crate) fn lexicon(language: Language) -> &'static Lexicon {
     static ZH: LazyLock<Lexicon> = LazyLock::new(|| {
-        Lexicon::parse(Language::Zh, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/lexicon.zh.toml")))
+        Lexicon::parse(
+            Language::Zh,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/lexicon.zh.toml")),
+        )
     });
     static EN: LazyLock<Lexicon> = LazyLock::new(|| {
-        Lexicon::parse(Language::En, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/lexicon.en.toml")))
+        Lexicon::parse(
+            Language::En,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/lexicon.en.toml")),
+        )
     });
     match language {
         Language::Zh => &ZH,
@@ -180,7 +186,9 @@ impl Patterns {
             // A longer match hides the ones inside it; words that clear somebody cannot blame as well.
             let hidden = found.iter().any(|(other, by)| {
                 (cover & !other == 0 && cover != other)
-                    || (found_match.strategy == Strategy::Blame && by.strategy == Strategy::Exonerate && cover & other != 0)
+                    || (found_match.strategy == Strategy::Blame
+                        && by.strategy == Strategy::Exonerate
+                        && cover & other != 0)
             });
             if !hidden && !kept.iter().any(|k| k.strategy == found_match.strategy) {
                 kept.push(*found_match);

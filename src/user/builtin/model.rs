@@ -41,6 +41,7 @@ struct Coefficients {
     unwelcome: f32,
     clutter: f32,
     nothing_said: f32,
+    beside_the_point: f32,
     repetition: f32,
     repetition_free: f32,
     copying: f32,
@@ -64,6 +65,7 @@ struct Thresholds {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lengths {
+    content_free: f32,
     short: f32,
     long: f32,
     far_too_long: f32,
@@ -119,6 +121,8 @@ impl RuleModel {
         }
         // Doing everything at once is doing nothing for this person.
         score += c.clutter * fit.welcome.saturating_sub(4) as f32;
+        let strange = (features.unheard as f32 - lengths.content_free) / lengths.content_free;
+        score += c.beside_the_point * strange.clamp(0.0, 1.0);
         score += c.repetition * (features.repetition - c.repetition_free).max(0.0);
         score += c.copying * (features.copying - c.copying_free).max(0.0);
         score += c.foreign * features.foreign;

@@ -33,13 +33,16 @@ pub(crate) fn facts(profile: &Profile) -> Vec<Detail> {
 fn name(player: &str) -> Option<String> {
     let (_, rest) =
         ["姓名：", "姓名:", "Name:", "name:"].iter().find_map(|label| player.split_once(label)).filter(|_| true)?;
-    let name: String = rest.trim_start_matches(['*', ' ']).chars().take_while(|c| c.is_alphabetic() || *c == '·').collect();
+    let name: String =
+        rest.trim_start_matches(['*', ' ']).chars().take_while(|c| c.is_alphabetic() || *c == '·').collect();
     (!name.is_empty()).then_some(name)
 }
 
 /// What follows these headings is stage direction, not story.
 fn ends_the_story(heading: &str) -> bool {
-    ["反应", "NPC", "不同", "隐藏", "reaction", "Reaction", "hidden", "困难", "当前状态", "冲突"].iter().any(|w| heading.contains(w))
+    ["反应", "NPC", "不同", "隐藏", "reaction", "Reaction", "hidden", "困难", "当前状态", "冲突"]
+        .iter()
+        .any(|w| heading.contains(w))
 }
 
 fn sentences(line: &str, language: Language) -> Vec<String> {
@@ -54,8 +57,8 @@ fn sentences(line: &str, language: Language) -> Vec<String> {
 
 fn retold(sentence: &str, name: Option<&str>, language: Language) -> Option<String> {
     const SCRIPT: [&str; 24] = [
-        "NPC", "npc", "玩家", "emotion", "Emotion", "主题", "隐藏", "希望", "渴望", "想要", "倾诉", "建议", "反思", "对方", "角色", "情绪",
-        "You want", "you want", "you hope", "You hope", "hidden", "***", "If ", "如果",
+        "NPC", "npc", "玩家", "emotion", "Emotion", "主题", "隐藏", "希望", "渴望", "想要", "倾诉", "建议", "反思",
+        "对方", "角色", "情绪", "You want", "you want", "you hope", "You hope", "hidden", "***", "If ", "如果",
     ];
     if SCRIPT.iter().any(|w| sentence.contains(w)) || sentence.contains(|c: char| "（(\"“：:*".contains(c)) {
         return None;

@@ -202,7 +202,15 @@ pub(crate) fn normalise(raw: &str, language: Language) -> String {
                 out.push_str(" is");
             }
             _ => {
-                let parts = [("'s", ""), ("n't", " not"), ("'re", " are"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'d", " would")];
+                let parts = [
+                    ("'s", ""),
+                    ("n't", " not"),
+                    ("'re", " are"),
+                    ("'m", " am"),
+                    ("'ve", " have"),
+                    ("'ll", " will"),
+                    ("'d", " would"),
+                ];
                 match parts.iter().find_map(|(end, full)| Some((word.strip_suffix(end)?, full))) {
                     Some((head, full)) => {
                         out.push_str(head);

@@ -71,10 +71,12 @@ struct Farewells {
 fn bank(language: Language) -> &'static Bank {
     const VALID: &str = "the embedded phrase bank is valid; a test checks it";
     static ZH: LazyLock<Bank> = LazyLock::new(|| {
-        toml::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/voice.zh.toml"))).expect(VALID)
+        toml::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/voice.zh.toml")))
+            .expect(VALID)
     });
     static EN: LazyLock<Bank> = LazyLock::new(|| {
-        toml::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/voice.en.toml"))).expect(VALID)
+        toml::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/builtin_user/voice.en.toml")))
+            .expect(VALID)
     });
     match language {
         Language::Zh => &ZH,
@@ -108,8 +110,7 @@ pub(crate) struct Voice {
 
 impl Voice {
     pub(crate) fn new(profile: &Profile, seed: u64) -> Voice {
-        let facts =
-            if profile.details.is_empty() { scene::facts(profile) } else { profile.details.clone() };
+        let facts = if profile.details.is_empty() { scene::facts(profile) } else { profile.details.clone() };
         Voice {
             language: profile.language(),
             character: profile.character(),
@@ -190,9 +191,8 @@ impl Voice {
 
     fn hint(&mut self, turn: usize, may_ask: bool) -> String {
         let hints = &bank(self.language).hint[&self.intention];
-        let asks = may_ask
-            && self.character != CharacterType::Passive
-            && draw(self.seed, turn as u64, 5).is_multiple_of(2);
+        let asks =
+            may_ask && self.character != CharacterType::Passive && draw(self.seed, turn as u64, 5).is_multiple_of(2);
         self.pick(if asks { &hints.ask } else { &hints.say }, turn, 6)
     }
 
@@ -205,12 +205,15 @@ impl Voice {
         chosen
     }
 
-    /// Passive people ask nothing, not even rhetorically.
+    /// A fact as a sentence of its own. Passive people ask nothing, not even rhetorically.
     fn spoken(&self, say: &str) -> String {
-        let say = say.trim();
+        let mut say = say.trim().to_string();
+        if !say.ends_with(|c: char| c.is_ascii_punctuation() || "。！？…”".contains(c)) {
+            say.push(if self.language == Language::Zh { '。' } else { '.' });
+        }
         match self.character {
             CharacterType::Passive => say.replace('？', "。").replace('?', "."),
-            _ => say.to_string(),
+            _ => say,
         }
     }
 

@@ -1,0 +1,154 @@
+use std::fmt::Display;
+
+use crate::dialogue::think::ReplyMode;
+use crate::objective::{AdvantageEstimator, KlEstimator};
+
+use super::{Algorithm, KlUse, Recipe, RecipeError};
+
+fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
+    Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
+}
+
+fn at_least(key: &'static str, value: usize, least: usize) -> Result<(), RecipeError> {
+    if value < least { refuse(key, value, format!("must be at least {least}")) } else { Ok(()) }
+}
+
+fn within(key: &'static str, value: f64, low: f64, high: f64) -> Result<(), RecipeError> {
+    if !(value >= low && value <= high) {
+        return refuse(key, value, format!("must lie between {low} and {high}"));
+    }
+    Ok(())
+}
+
+impl Recipe {
+    /// Refuses values out of range and combinations that cannot work, before anything is loaded.
+    pub(super) fn check(&self) -> Result<(), RecipeError> {
+        self.check_device()?;
+        at_least("run.steps", self.run.steps, 1)?;
+        self.check_optimizer()?;
+        if self.run.algorithm == Algorithm::Sft {
+            return self.check_sft();
+        }
+        self.check_rollout()?;
+        self.check_objective()
+    }
+
+    fn check_device(&self) -> Result<(), RecipeError> {
+        crate::device::DeviceChoice::parse(&self.run.device)
+            .map(|_| ())
+            .or_else(|problem| refuse("run.device", &self.run.device, problem))
+    }
+
+    fn check_optimizer(&self) -> Result<(), RecipeError> {
+        let o = &self.optimizer;
+        within("optimizer.lr", o.lr, 0.0, 1.0)?;
+        within("optimizer.critic_lr", o.critic_lr, 0.0, 1.0)?;
+        within("optimizer.betas[0]", o.betas[0], 0.0, 0.999_999)?;
+        within("optimizer.betas[1]", o.betas[1], 0.0, 0.999_999_9)?;
+        within("optimizer.eps", o.eps, 1e-30, 1.0)?;
+        within("optimizer.weight_decay", o.weight_decay, 0.0, 1.0)?;
+        within("optimizer.min_lr_ratio", o.min_lr_ratio, 0.0, 1.0)?;
+        within("optimizer.max_grad_norm", o.max_grad_norm, 1e-12, f64::MAX)
+    }
+
+    fn check_sft(&self) -> Result<(), RecipeError> {
+        let s = &self.sft;
+        at_least("sft.vocab_size", s.vocab_size, 512)?;
+        at_least("sft.layers", s.layers, 1)?;
+        at_least("sft.dialogues", s.dialogues, 1)?;
+        at_least("sft.batch_tokens", s.batch_tokens, 256)?;
+        within("sft.think_share", s.think_share, 0.0, 1.0)?;
+        within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
+        if s.heads == 0 || s.kv_heads == 0 || s.heads % s.kv_heads != 0 {
+            return refuse("sft.heads", s.heads, format!("must be a multiple of sft.kv_heads = {}", s.kv_heads));
+        }
+        if s.hidden_size % (2 * s.heads) != 0 {
+            return refuse("sft.hidden_size", s.hidden_size, "must be an even multiple of sft.heads");
+        }
+        Ok(())
+    }
+
+    fn check_rollout(&self) -> Result<(), RecipeError> {
+        let r = &self.rollout;
+        at_least("rollout.dialogues", r.dialogues, 1)?;
+        at_least("rollout.n", r.n, 1)?;
+        at_least("rollout.max_turns", r.max_turns, 1)?;
+        at_least("rollout.max_new_tokens", r.max_new_tokens, 1)?;
+        at_least("rollout.batch", r.batch, 1)?;
+        at_least("rollout.max_context", r.max_context, r.max_new_tokens + 1)?;
+        within("rollout.temperature", r.temperature, 1e-3, 100.0)?;
+        within("rollout.top_p", r.top_p, 1e-6, 1.0)?;
+        within("rollout.min_p", r.min_p, 0.0, 0.999)?;
+        within("eval.temperature", self.eval.temperature, 0.0, 100.0)?;
+        at_least("eval.seeds", self.eval.seeds, 1)?;
+        at_least("eval.max_turns", self.eval.max_turns, 1)?;
+        within("user.max_unscored", self.user.max_unscored, 0.0, 1.0)?;
+        for (key, value) in [("user.start_emotion", self.user.start_emotion), ("eval.start_emotion", self.eval.start_emotion)] {
+            if !(10..100).contains(&value) {
+                return refuse(key, value, "must lie between 10 and 99, or the dialogue is over before it starts");
+            }
+        }
+        if self.user.engine != "builtin" {
+            return refuse("user.engine", &self.user.engine, "unknown simulated user; available: builtin");
+        }
+        if self.user.languages.is_empty() {
+            return refuse("user.languages", "[]", "at least one language is needed: [\"zh\", \"en\"]");
+        }
+        Ok(())
+    }
+
+    fn check_objective(&self) -> Result<(), RecipeError> {
+        let (o, r) = (&self.objective, &self.rollout);
+        within("objective.gamma", o.gamma, 0.0, 1.0)?;
+        within("objective.lambda", o.lambda, 0.0, 1.0)?;
+        within("objective.clip_low", o.clip_low, 0.0, 1.0)?;
+        within("objective.clip_high", o.clip_high, 0.0, 1e6)?;
+        within("objective.value_clip", o.value_clip, 0.0, f64::MAX)?;
+        within("objective.entropy_coef", o.entropy_coef, 0.0, 10.0)?;
+        within("objective.kl_coef", o.kl_coef, 0.0, 1e3)?;
+        at_least("objective.ppo_epochs", o.ppo_epochs, 1)?;
+        at_least("objective.micro_batch_tokens", o.micro_batch_tokens, 1)?;
+        if o.dual_clip != 0.0 && o.dual_clip <= 1.0 {
+            return refuse("objective.dual_clip", o.dual_clip, "must be above 1, or 0 to turn it off");
+        }
+        let advantage = super::to_toml(&o.advantage);
+        let critic_advantage = matches!(o.advantage, AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver);
+        match self.run.algorithm {
+            Algorithm::Ppo if !critic_advantage => {
+                return refuse(
+                    "objective.advantage",
+                    advantage,
+                    "needs no critic; set run.algorithm = \"grpo\", or use advantage = \"gae\"",
+                );
+            }
+            Algorithm::Grpo if critic_advantage => {
+                return refuse(
+                    "objective.advantage",
+                    advantage,
+                    "needs a critic; set run.algorithm = \"ppo\", or use advantage = \"grpo\"",
+                );
+            }
+            _ => {}
+        }
+        if o.advantage.needs_groups() && r.n < 2 {
+            return refuse("rollout.n", r.n, "a group baseline needs at least 2 dialogues per profile");
+        }
+        if o.advantage == AdvantageEstimator::Remax {
+            return refuse("objective.advantage", advantage, "needs greedy baseline rollouts, which are not implemented");
+        }
+        if o.mini_batch > r.dialogues * r.n {
+            return refuse(
+                "objective.mini_batch",
+                o.mini_batch,
+                format!("is larger than the step's {} dialogues (rollout.dialogues x rollout.n)", r.dialogues * r.n),
+            );
+        }
+        if o.kl == KlUse::Loss && o.kl_estimator != KlEstimator::K3 {
+            return refuse("objective.kl_estimator", super::to_toml(&o.kl_estimator), "the KL loss supports k3");
+        }
+        if r.mode == ReplyMode::Think && o.kl == KlUse::Reward && o.gamma < 1.0 {
+            return refuse("objective.gamma", o.gamma, "must be 1 with per-turn rows and a KL penalty in the reward");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+use serde::{Deserialize, Serialize};
+
+/// What a recipe does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Proximal policy optimisation with a critic.
+    Ppo,
+    /// Group-relative policy optimisation: the baseline is the group, there is no critic.
+    Grpo,
+    /// Supervised fine-tuning on scripted dialogues.
+    Sft,
+}
+
+/// Which implementation of the kernels runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelChoice {
+    /// Our fused ones where the device has them.
+    Fused,
+    /// Plain Burn operations.
+    Reference,
+}
+
+/// Where the KL to the reference policy enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KlUse {
+    /// Nowhere; no reference policy is held.
+    None,
+    /// As a term of the policy loss.
+    Loss,
+    /// As a penalty on each token's reward.
+    Reward,
+}
+
+/// Where the old policy's log-probabilities come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogprobSource {
+    /// A forward pass of the trainer before the update.
+    Recompute,
+    /// As the rollout sampled them.
+    Rollout,
+}
+
+/// Type of saved weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SavedType {
+    /// 32-bit floats.
+    F32,
+    /// bfloat16.
+    Bf16,
+}
+
+impl SavedType {
+    /// The weight type to write.
+    pub fn weight_type(self) -> rlver_models::weights::WeightType {
+        match self {
+            SavedType::F32 => rlver_models::weights::WeightType::F32,
+            SavedType::Bf16 => rlver_models::weights::WeightType::Bf16,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The keys of a recipe. Each is documented where it is defined; `rlver recipe explain` prints this file's contents.
+
+use crate::dialogue::Language;
+use crate::dialogue::think::ReplyMode;
+use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, StdConvention};
+
+use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, SavedType};
+use super::section::section;
+
+section! {
+    /// What is run, where and how long.
+    RunSection {
+        /// What the recipe does: `ppo` (with a critic), `grpo` (group baselines, no critic) or `sft` (supervised warm start).
+        algorithm: Algorithm = Algorithm::Ppo,
+        /// Seed of everything random. The same recipe, seed and device give the same bytes.
+        seed: u64 = 1,
+        /// Number of training steps (rollout and update; for `sft`, optimizer steps).
+        steps: usize = 60,
+        /// Folder that run folders are made in; the run's own folder is named after the recipe file unless `--out` says otherwise.
+        out: String = "runs".into(),
+        /// Where to compute: `flex` (CPU), and with the cargo feature of that name `cuda`, `cuda:1`, `vulkan`, `wgpu`, `cpu`.
+        device: String = "flex".into(),
+        /// `fused` uses our kernels, `reference` plain Burn operations everywhere (a debugging aid).
+        kernels: KernelChoice = KernelChoice::Fused,
+    }
+}
+
+section! {
+    /// The policy and the critic.
+    ModelSection {
+        /// The starting policy: `builtin:pico`, a checkpoint folder, or a Hugging Face id such as `Qwen/Qwen2.5-0.5B-Instruct`.
+        policy: String = "builtin:pico".into(),
+        /// Branch, tag or commit of a Hugging Face id; empty means its main branch.
+        revision: String = String::new(),
+        /// The checkpoint the critic starts from; empty means the policy's. A value head is added if it has none.
+        critic: String = String::new(),
+        /// Type that final checkpoints are written in: `f32` or `bf16`. Resumable checkpoints are always `f32`.
+        save_dtype: SavedType = SavedType::F32,
+    }
+}
+
+section! {
+    /// Whom the policy talks with.
+    UserSection {
+        /// The simulated user: `builtin`.
+        engine: String = "builtin".into(),
+        /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
+        profiles: String = "builtin".into(),
+        /// Languages to train on; profiles in others are left out.
+        languages: Vec<Language> = Language::ALL.to_vec(),
+        /// Emotion a dialogue starts with (RLVER's released training simulator: 30).
+        start_emotion: u8 = 30,
+        /// Largest share of dialogues of a step whose user may fail before the run stops.
+        max_unscored: f64 = 0.2,
+    }
+}
+
+section! {
+    /// How dialogues are generated.
+    RolloutSection {
+        /// Dialogues per step that differ in profile (verl: `train_batch_size`).
+        dialogues: usize = 32,
+        /// Dialogues per profile and step (verl: `rollout.n`); group baselines need at least 2.
+        n: usize = 1,
+        /// Most replies per dialogue.
+        max_turns: usize = 8,
+        /// `direct` (reply only; one training row a dialogue) or `think` (thoughts, then reply; one row a turn).
+        mode: ReplyMode = ReplyMode::Direct,
+        /// Sampling temperature; log-probabilities are taken at this temperature everywhere.
+        temperature: f64 = 1.0,
+        /// Keep the k most likely tokens; 0 keeps all.
+        top_k: usize = 0,
+        /// Keep the smallest set of tokens of this probability; 1 keeps all.
+        top_p: f64 = 1.0,
+        /// Keep tokens at least this fraction as likely as the likeliest; 0 keeps all.
+        min_p: f64 = 0.0,
+        /// Most tokens per reply, thoughts included.
+        max_new_tokens: usize = 64,
+        /// Most tokens per dialogue; a dialogue that reaches it ends as truncated and keeps its reward.
+        max_context: usize = 1024,
+        /// Dialogues generated side by side; finished ones make room for waiting ones.
+        batch: usize = 64,
+    }
+}
+
+section! {
+    /// What is optimised. `docs/objectives.md` has the formula and source of every choice.
+    ObjectiveSection {
+        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`.
+        advantage: AdvantageEstimator = AdvantageEstimator::Gae,
+        /// Discount γ per action token.
+        gamma: f64 = 1.0,
+        /// GAE's λ.
+        lambda: f64 = 1.0,
+        /// Whether GAE advantages are whitened over all action tokens of the step.
+        whiten: bool = true,
+        /// Standard deviation of group advantages: `verl` (ε 1e-6), `trl` (ε 1e-4) or `trl-batch`.
+        std_convention: StdConvention = StdConvention::Verl,
+        /// The probability ratio is clipped below at 1 − this.
+        clip_low: f64 = 0.2,
+        /// The probability ratio is clipped above at 1 + this.
+        clip_high: f64 = 0.2,
+        /// Dual clip: bound of the loss for negative advantages, as a multiple of −A; 0 turns it off.
+        dual_clip: f64 = 3.0,
+        /// Values move at most this far from the old ones in the value loss; 0 turns it off.
+        value_clip: f64 = 0.5,
+        /// How token losses are averaged: `token-mean`, `seq-mean-token-sum`, `seq-mean-token-mean`, `seq-mean-token-sum-norm`, `dialogue-mean`.
+        aggregation: Aggregation = Aggregation::TokenMean,
+        /// Coefficient of the entropy bonus.
+        entropy_coef: f64 = 0.001,
+        /// KL to the starting policy: `none`, `loss` or `reward`.
+        kl: KlUse = KlUse::None,
+        /// Estimator of the KL: `k1`, `k2`, `k3`, … (`loss` supports `k3`).
+        kl_estimator: KlEstimator = KlEstimator::K3,
+        /// Coefficient of the KL.
+        kl_coef: f64 = 0.001,
+        /// Optimizer passes over each step's data.
+        ppo_epochs: usize = 1,
+        /// Dialogues per optimizer step; 0 means all of the step.
+        mini_batch: usize = 0,
+        /// Most tokens per forward and backward; changes memory, never gradients.
+        micro_batch_tokens: usize = 8192,
+        /// Old log-probabilities: `recompute` by the trainer, or `rollout` as sampled (saves a forward pass).
+        old_logprobs: LogprobSource = LogprobSource::Recompute,
+        /// Steps in which only the critic learns.
+        critic_warmup: usize = 0,
+    }
+}
+
+section! {
+    /// AdamW (fp32 state, global-norm clipping) and its schedules.
+    OptimizerSection {
+        /// Peak learning rate of the policy.
+        lr: f64 = 1e-6,
+        /// Peak learning rate of the critic.
+        critic_lr: f64 = 5e-6,
+        /// Steps of linear warm-up, policy.
+        warmup_steps: u64 = 0,
+        /// Steps of linear warm-up, critic.
+        critic_warmup_steps: u64 = 0,
+        /// What follows the warm-up: `constant`, `linear`, `cosine`.
+        decay: LrDecay = LrDecay::Constant,
+        /// Floor of the decay, as a share of the peak.
+        min_lr_ratio: f64 = 0.0,
+        /// β₁ and β₂.
+        betas: [f64; 2] = [0.9, 0.999],
+        /// ε.
+        eps: f64 = 1e-8,
+        /// Decoupled weight decay.
+        weight_decay: f64 = 0.01,
+        /// Gradients are scaled down to this global norm.
+        max_grad_norm: f64 = 1.0,
+    }
+}
+
+section! {
+    /// Evaluation on held-out profiles, before and after training and in between.
+    EvalSection {
+        /// Held-out profiles: `builtin`, or a JSONL file.
+        profiles: String = "builtin".into(),
+        /// Evaluate every so many steps; 0 means only before and after.
+        every: usize = 0,
+        /// Emotion a dialogue starts with (SAGE: 40).
+        start_emotion: u8 = 40,
+        /// Most replies per dialogue (SAGE: 10).
+        max_turns: usize = 10,
+        /// Sampling temperature; 0 is greedy.
+        temperature: f64 = 1.0,
+        /// Dialogues per profile, each with its own seed.
+        seeds: usize = 1,
+    }
+}
+
+section! {
+    /// What is kept of a run.
+    CheckpointSection {
+        /// Write a resumable checkpoint every so many steps; 0 means only at the end and on Ctrl-C.
+        every: usize = 20,
+        /// Resumable checkpoints kept; older ones are deleted.
+        keep: usize = 2,
+        /// Write the episodes of every so many steps; 0 writes none.
+        episodes_every: usize = 1,
+    }
+}
+
+section! {
+    /// The supervised warm start (`algorithm = "sft"`): a small policy from nothing.
+    SftSection {
+        /// Vocabulary of the tokenizer that is trained first.
+        vocab_size: usize = 4096,
+        /// Width of the residual stream.
+        hidden_size: usize = 192,
+        /// Width of the feed-forward.
+        intermediate_size: usize = 512,
+        /// Number of blocks.
+        layers: usize = 4,
+        /// Query heads.
+        heads: usize = 6,
+        /// Key/value heads.
+        kv_heads: usize = 2,
+        /// Longest sequence.
+        max_positions: usize = 2048,
+        /// Scripted dialogues written for the corpus.
+        dialogues: usize = 4000,
+        /// Share of dialogues in think-then-say form.
+        think_share: f64 = 0.25,
+        /// Tokens per optimizer step.
+        batch_tokens: usize = 8192,
+        /// Weight of the user's tokens in the loss; the assistant's have weight 1.
+        user_weight: f64 = 0.2,
+    }
+}

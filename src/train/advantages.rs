@@ -1,0 +1,127 @@
+use crate::Error;
+use crate::objective::{
+    AdvantageEstimator, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, place_terminal_reward,
+    reinforce_plus_plus, whiten,
+};
+use crate::recipe::{KlUse, ObjectiveSection};
+use crate::rollout::Episode;
+
+use super::batch::TrainRow;
+
+/// What advantages are computed from; every list has one entry per row, one value per action token.
+pub struct AdvantageInputs<'a> {
+    /// The episodes of the step.
+    pub episodes: &'a [Episode],
+    /// The rows to train on.
+    pub rows: &'a [TrainRow],
+    /// Log-probabilities before the update.
+    pub old_logprobs: &'a [Vec<f32>],
+    /// Log-probabilities of the reference policy.
+    pub reference_logprobs: Option<&'a [Vec<f32>]>,
+    /// The critic's values.
+    pub values: Option<&'a [Vec<f32>]>,
+    /// Coefficient of a KL penalty in the reward.
+    pub kl_coef: f64,
+}
+
+/// Advantages and returns of every row's action tokens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Advantages {
+    /// What the policy is updated with.
+    pub advantages: Vec<Vec<f64>>,
+    /// What the critic is fitted to.
+    pub returns: Vec<Vec<f64>>,
+    /// Groups whose rewards are equal, or that have one member only.
+    pub uninformative_groups: usize,
+}
+
+/// Computes advantages over action tokens only: user tokens never enter.
+///
+/// # Errors
+/// When a reward or value is not finite.
+pub fn compute(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
+    match objective.advantage {
+        AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver => with_critic(inputs, objective),
+        AdvantageEstimator::ReinforcePlusPlus => reinforce(inputs, objective),
+        _ => with_groups(inputs, objective),
+    }
+}
+
+/// Per action token: the penalty for leaving the reference, and on the last one the dialogue's reward.
+fn token_rewards(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Vec<Vec<f64>> {
+    inputs
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(r, row)| {
+            let reward = inputs.episodes[row.episode].reward.expect("only scored episodes become rows");
+            let mut rewards = place_terminal_reward(&vec![true; row.actions.len()], reward);
+            if let (KlUse::Reward, Some(reference)) = (objective.kl, inputs.reference_logprobs) {
+                for ((reward, l), f) in rewards.iter_mut().zip(&inputs.old_logprobs[r]).zip(&reference[r]) {
+                    let kl = objective.kl_estimator.value(f64::from(*l), f64::from(*f), KlClamp::Verl);
+                    *reward -= inputs.kl_coef * kl;
+                }
+            }
+            rewards
+        })
+        .collect()
+}
+
+fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
+    let values = inputs.values.expect("a critic's estimator is only allowed with a critic");
+    let mut out = Advantages::default();
+    for (rewards, values) in token_rewards(inputs, objective).iter().zip(values) {
+        let values: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
+        let gae = match objective.advantage {
+            // On a row of action tokens the release's plain recursion and ours are the same sum; they differ when user
+            // tokens lie between, which our rows do not hand to it.
+            AdvantageEstimator::GaeRlver => {
+                gae_rlver(rewards, &values, objective.gamma, objective.lambda)?
+            }
+            _ => gae_actions(rewards, &values, objective.gamma, objective.lambda)?,
+        };
+        out.advantages.push(gae.advantages);
+        out.returns.push(gae.returns);
+    }
+    if objective.whiten {
+        out.advantages = whitened(&out.advantages)?;
+    }
+    Ok(out)
+}
+
+fn with_groups(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
+    let scored: Vec<&Episode> = inputs.episodes.iter().filter(|e| e.reward.is_some()).collect();
+    let scores: Vec<f64> = scored.iter().map(|e| e.reward.expect("filtered above")).collect();
+    let groups: Vec<u64> = scored.iter().map(|e| e.group).collect();
+    let grouped = group_advantages(objective.advantage, &scores, &groups, objective.std_convention)?;
+    let by_dialogue: std::collections::HashMap<u64, f64> =
+        scored.iter().map(|e| e.dialogue).zip(grouped.advantages.iter().copied()).collect();
+    let mut advantages: Vec<Vec<f64>> = inputs
+        .rows
+        .iter()
+        .map(|row| vec![by_dialogue[&inputs.episodes[row.episode].dialogue]; row.actions.len()])
+        .collect();
+    if objective.advantage.whitens() {
+        advantages = whitened(&advantages)?;
+    }
+    Ok(Advantages {
+        returns: advantages.clone(),
+        advantages,
+        uninformative_groups: grouped.stats.zero_variance + grouped.stats.singletons,
+    })
+}
+
+fn reinforce(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
+    let rewards = token_rewards(inputs, objective);
+    let masks: Vec<Vec<bool>> = rewards.iter().map(|r| vec![true; r.len()]).collect();
+    let rows: Vec<MaskedRow<'_>> =
+        rewards.iter().zip(&masks).map(|(values, mask)| MaskedRow { values, mask }).collect();
+    let result = reinforce_plus_plus(&rows, objective.gamma)?;
+    Ok(Advantages { advantages: result.advantages, returns: result.returns, uninformative_groups: 0 })
+}
+
+fn whitened(rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, Error> {
+    let masks: Vec<Vec<bool>> = rows.iter().map(|r| vec![true; r.len()]).collect();
+    let rows: Vec<MaskedRow<'_>> = rows.iter().zip(&masks).map(|(values, mask)| MaskedRow { values, mask }).collect();
+    Ok(whiten(&rows, true)?)
+}

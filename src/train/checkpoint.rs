@@ -1,0 +1,172 @@
+//! Resumable checkpoints: `checkpoints/step-N/` with the policy and the critic as Hugging Face folders (f32), the
+//! optimizers' moments, and where the run was. A checkpoint is written beside its place and moved there whole.
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use rlver_models::qwen2::HeadKind;
+use rlver_models::tokenizer::Tokenizer;
+use rlver_models::weights::{self, WeightType};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde::{Deserialize, Serialize};
+
+use super::run_folder::RunFolder;
+use super::update::Learner;
+use crate::Error;
+
+/// Where a run was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// Last finished step.
+    pub(super) step: usize,
+    /// Optimizer updates of the policy.
+    pub(super) policy_updates: u64,
+    /// Optimizer updates of the critic.
+    pub(super) critic_updates: u64,
+}
+
+/// Writes a file under a temporary name and moves it into place, so that a full disk or a crash leaves the old one.
+pub(super) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<std::fs::File>) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    let part = path.with_extension("part");
+    let result = std::fs::File::create(&part).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        file.get_ref().sync_all()?;
+        std::fs::rename(&part, path)
+    });
+    result.map_err(|e| {
+        let _ = std::fs::remove_file(&part);
+        Error::write(path, e)
+    })
+}
+
+/// Fills a folder under a temporary name and moves it into place, replacing what was there.
+pub(super) fn write_folder(path: &Path, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    let part = path.with_extension("part");
+    let write = |e| Error::write(path, e);
+    if part.exists() {
+        std::fs::remove_dir_all(&part).map_err(write)?;
+    }
+    std::fs::create_dir_all(&part).map_err(write)?;
+    if let Err(error) = fill(&part) {
+        let _ = std::fs::remove_dir_all(&part);
+        return Err(error);
+    }
+    if path.exists() {
+        std::fs::remove_dir_all(path).map_err(write)?;
+    }
+    std::fs::rename(&part, path).map_err(write)
+}
+
+/// Writes a model with its tokenizer as a Hugging Face folder.
+pub(super) fn save_model(path: &Path, learner: &Learner, tokenizer: &Tokenizer, dtype: WeightType) -> Result<(), Error> {
+    write_folder(path, |folder| {
+        weights::save(&learner.model, folder, dtype)?;
+        Ok(tokenizer.save(folder)?)
+    })
+}
+
+/// Writes a checkpoint and deletes old ones beyond `keep`; returns its folder.
+pub(super) fn save(
+    run: &RunFolder,
+    step: usize,
+    policy: &Learner,
+    critic: Option<&Learner>,
+    tokenizer: &Tokenizer,
+    keep: usize,
+) -> Result<PathBuf, Error> {
+    let path = run.checkpoints().join(format!("step-{step:06}"));
+    write_folder(&path, |folder| {
+        save_model(&folder.join("policy"), policy, tokenizer, WeightType::F32)?;
+        save_moments(&folder.join("policy-optimizer.safetensors"), policy)?;
+        if let Some(critic) = critic {
+            save_model(&folder.join("critic"), critic, tokenizer, WeightType::F32)?;
+            save_moments(&folder.join("critic-optimizer.safetensors"), critic)?;
+        }
+        let progress = Progress {
+            step,
+            policy_updates: policy.optimizer.steps(),
+            critic_updates: critic.map_or(0, |c| c.optimizer.steps()),
+        };
+        let text = serde_json::to_string_pretty(&progress).expect("plain data");
+        write_whole(&folder.join("progress.json"), |file| file.write_all(text.as_bytes()))
+    })?;
+    let all = list(run)?;
+    for old in &all[..all.len().saturating_sub(keep.max(1))] {
+        std::fs::remove_dir_all(old).map_err(|e| Error::write(old, e))?;
+    }
+    Ok(path)
+}
+
+/// Complete checkpoints, oldest first.
+fn list(run: &RunFolder) -> Result<Vec<PathBuf>, Error> {
+    let root = run.checkpoints();
+    if !root.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(&root).map_err(|e| Error::read(&root, e))?;
+    let mut all: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_none() && path.join("progress.json").exists())
+        .collect();
+    all.sort();
+    Ok(all)
+}
+
+/// Restores the newest checkpoint into learners made from the recipe, and says where the run was.
+pub(super) fn restore(
+    run: &RunFolder,
+    policy: &mut Learner,
+    critic: Option<&mut Learner>,
+    device: &Device,
+) -> Result<Progress, Error> {
+    let folder = list(run)?.pop().ok_or_else(|| Error::NothingToResume(run.root().into()))?;
+    let path = folder.join("progress.json");
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?;
+    let progress: Progress =
+        serde_json::from_str(&text).map_err(|e| Error::Damaged { path, problem: e.to_string() })?;
+    policy.model = weights::load(&folder.join("policy"), HeadKind::Vocabulary, device)?;
+    load_moments(&folder.join("policy-optimizer.safetensors"), policy, progress.policy_updates, device)?;
+    if let Some(critic) = critic {
+        critic.model = weights::load(&folder.join("critic"), HeadKind::Value, device)?;
+        load_moments(&folder.join("critic-optimizer.safetensors"), critic, progress.critic_updates, device)?;
+    }
+    Ok(progress)
+}
+
+fn save_moments(path: &Path, learner: &Learner) -> Result<(), Error> {
+    let state: Vec<(String, Vec<u8>, usize)> = learner
+        .optimizer
+        .state(&learner.model)
+        .into_iter()
+        .map(|moment| {
+            let n = moment.values.len();
+            (moment.name, moment.values.iter().flat_map(|v| v.to_le_bytes()).collect(), n)
+        })
+        .collect();
+    let views = state.iter().map(|(name, bytes, n)| {
+        (name.as_str(), TensorView::new(Dtype::F32, vec![*n], bytes).expect("bytes of n floats"))
+    });
+    safetensors::serialize_to_file(views, None, path)
+        .map_err(|e| Error::write(path, std::io::Error::other(e.to_string())))
+}
+
+fn load_moments(path: &Path, learner: &mut Learner, steps: u64, device: &Device) -> Result<(), Error> {
+    let damaged = |problem: String| Error::Damaged { path: path.into(), problem };
+    let bytes = std::fs::read(path).map_err(|e| Error::read(path, e))?;
+    let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+    let views: HashMap<&str, TensorView<'_>> = file.iter().collect();
+    let read = |name: &str| {
+        let view = views.get(name).filter(|v| v.dtype() == Dtype::F32)?;
+        let floats = view.data().chunks_exact(4);
+        Some(floats.map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect())
+    };
+    learner.optimizer.restore(&learner.model, steps, device, read).map_err(damaged)
+}

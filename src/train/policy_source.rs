@@ -1,0 +1,46 @@
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use rlver_models::qwen2::{HeadKind, Qwen2};
+use rlver_models::tokenizer::Tokenizer;
+use rlver_models::{hub, weights};
+
+use crate::Error;
+use crate::rollout::Policy;
+
+/// The name of the policy that is part of the binary.
+pub(crate) const PICO: &str = "builtin:pico";
+
+macro_rules! pico {
+    ($file:literal) => {
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/pico/", $file))
+    };
+}
+
+/// Loads the policy `name` stands for: `builtin:pico`, a folder, or a Hugging Face id.
+///
+/// # Errors
+/// When it cannot be found, downloaded or read.
+pub fn load_policy(name: &str, revision: &str, device: &Device) -> Result<Policy, Error> {
+    if name == PICO {
+        let tokenizer = Tokenizer::from_bytes(pico!("tokenizer.json"), pico!("tokenizer_config.json"))?;
+        return Policy::new(load_pico(HeadKind::Vocabulary, device)?, tokenizer, PathBuf::from(PICO));
+    }
+    Policy::load(&resolve(name, revision)?, device)
+}
+
+/// Loads a critic from a critic's or a policy's checkpoint.
+pub(crate) fn load_critic(name: &str, revision: &str, device: &Device) -> Result<Qwen2, Error> {
+    if name == PICO {
+        return load_pico(HeadKind::Value, device);
+    }
+    Ok(weights::load(&resolve(name, revision)?, HeadKind::Value, device)?)
+}
+
+fn load_pico(head: HeadKind, device: &Device) -> Result<Qwen2, Error> {
+    Ok(weights::load_embedded(Path::new(PICO), pico!("config.json"), pico!("model.safetensors"), head, device)?)
+}
+
+fn resolve(name: &str, revision: &str) -> Result<PathBuf, Error> {
+    Ok(hub::resolve(name, (!revision.is_empty()).then_some(revision))?)
+}

@@ -1,0 +1,178 @@
+use std::sync::Arc;
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use rlver_models::tokenizer::ChatMessage;
+
+use crate::Error;
+use crate::dialogue::think::{self, ReplyMode};
+use crate::dialogue::{Profile, ProfileSet, prompt};
+use crate::recipe::Recipe;
+use crate::rollout::Policy;
+use crate::seed::{self, Purpose};
+use crate::supporter::{ReplyContext, Supporter, random_plan};
+use crate::user::builtin::BuiltinUser;
+use crate::user::{Emotion, SessionSettings, UserEngine};
+
+/// Replies per scripted dialogue at most.
+const MAX_TURNS: usize = 8;
+
+/// Scripted dialogues: a supporter of mixed strategies and mixed quality with the built-in users.
+#[derive(Debug)]
+pub struct Corpus {
+    dialogues: Vec<Scripted>,
+}
+
+#[derive(Debug)]
+struct Scripted {
+    mode: ReplyMode,
+    profile: Arc<Profile>,
+    opening: String,
+    turns: Vec<ScriptedTurn>,
+}
+
+#[derive(Debug)]
+struct ScriptedTurn {
+    thought: String,
+    reply: String,
+    answer: String,
+    farewell: bool,
+}
+
+/// A token sequence with the weight of every token in the loss.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SftRow {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// One weight per token; 0 leaves it out.
+    pub weights: Vec<f32>,
+}
+
+impl Corpus {
+    /// Writes `count` dialogues with the people of `profiles`; `part` keeps corpora apart.
+    pub fn write(profiles: &ProfileSet, recipe: &Recipe, count: usize, part: u64) -> Corpus {
+        let users = BuiltinUser::new();
+        let dialogues = (0..count)
+            .into_par_iter()
+            .map(|i| {
+                let seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, i as u64]);
+                let profile = profiles.get(i % profiles.len()).clone();
+                Scripted::write(&users, profile, seed, recipe.sft.think_share)
+            })
+            .collect();
+        Corpus { dialogues }
+    }
+
+    /// Everything said or thought, and the system prompts, for the tokenizer.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.dialogues.iter().flat_map(|d| {
+            let system = prompt::system(d.mode, d.profile.language());
+            let turns = d.turns.iter().flat_map(|t| [t.thought.as_str(), &t.reply, &t.answer]);
+            [system, d.opening.as_str(), think::OPEN, think::CLOSE].into_iter().chain(turns)
+        })
+    }
+
+    /// The dialogues as token rows: one a dialogue in direct mode, one a turn in think mode.
+    ///
+    /// # Errors
+    /// When the chat template cannot render them.
+    pub fn rows(&self, policy: &Policy, user_weight: f32) -> Result<Vec<SftRow>, Error> {
+        let rows: Result<Vec<Vec<SftRow>>, Error> =
+            self.dialogues.par_iter().map(|d| d.rows(policy, user_weight)).collect();
+        Ok(rows?.into_iter().flatten().collect())
+    }
+}
+
+impl Scripted {
+    fn write(users: &BuiltinUser, profile: Arc<Profile>, seed: u64, think_share: f64) -> Scripted {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mode = if rng.random_bool(think_share) { ReplyMode::Think } else { ReplyMode::Direct };
+        // Any mood to begin with, so that the policy meets users in every band however the scripted replies fare.
+        let start = Emotion::new(rng.random_range(20..=85)).expect("within the scale");
+        let mut session = users.open(profile.clone(), SessionSettings { start, seed: rng.next_u64() });
+        let opening = session.opening().expect("the built-in user never fails");
+        let mut dialogue = Scripted { mode, profile, opening, turns: Vec::new() };
+        let mut keys: Vec<&str> = Vec::new();
+        let profile = dialogue.profile.clone();
+        for turn in 0..MAX_TURNS {
+            let line = dialogue.turns.last().map_or(dialogue.opening.as_str(), |t: &ScriptedTurn| &t.answer);
+            let key = profile.details.iter().find(|d| line.contains(&d.say)).map(|d| d.key.as_str());
+            let context = ReplyContext {
+                language: profile.language(),
+                last_user_line: line,
+                key,
+                earlier_keys: &keys,
+                turn,
+            };
+            let reply = Supporter.reply(random_plan(&mut rng), &context, &mut rng);
+            keys.extend(key);
+            let answer = session.respond(&reply.text).expect("the built-in user never fails");
+            let farewell = answer.farewell;
+            dialogue.turns.push(ScriptedTurn {
+                thought: reply.thought,
+                reply: reply.text,
+                answer: answer.line,
+                farewell,
+            });
+            if farewell {
+                break;
+            }
+        }
+        dialogue
+    }
+
+    fn rows(&self, policy: &Policy, user_weight: f32) -> Result<Vec<SftRow>, Error> {
+        let system = prompt::system(self.mode, self.profile.language());
+        let mut messages = vec![ChatMessage::system(system), ChatMessage::user(&self.opening)];
+        let mut rows = Vec::new();
+        let mut row = SftRow::context(policy.chat.prompt_ids(&messages)?);
+        for turn in &self.turns {
+            match self.mode {
+                ReplyMode::Direct => {
+                    row.push(policy.tokenizer.encode_plain(&turn.reply), 1.0);
+                    row.push(vec![policy.chat.turn_end()], 1.0);
+                    if !turn.farewell {
+                        row.push_user(policy, &turn.answer, user_weight);
+                    }
+                }
+                ReplyMode::Think => {
+                    let text = think::format(&turn.thought, &turn.reply);
+                    row.push(policy.tokenizer.encode_plain(&text), 1.0);
+                    row.push(vec![policy.chat.turn_end()], 1.0);
+                    messages.push(ChatMessage::assistant(&turn.reply));
+                    messages.push(ChatMessage::user(&turn.answer));
+                    let next = SftRow::context(policy.chat.prompt_ids(&messages)?);
+                    rows.push(std::mem::replace(&mut row, next));
+                }
+            }
+        }
+        if self.mode == ReplyMode::Direct {
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+}
+
+impl SftRow {
+    fn context(ids: Vec<u32>) -> SftRow {
+        SftRow { weights: vec![0.0; ids.len()], ids }
+    }
+
+    fn push(&mut self, ids: Vec<u32>, weight: f32) {
+        self.weights.extend(std::iter::repeat_n(weight, ids.len()));
+        self.ids.extend(ids);
+    }
+
+    /// The tokens from a closed assistant turn to the next one: the words weigh `weight`, the headers around them 0.
+    fn push_user(&mut self, policy: &Policy, line: &str, weight: f32) {
+        let ids = policy.chat.continuation_ids(line);
+        let words = policy.tokenizer.encode_plain(line).len();
+        let before = policy.chat.turn_suffix().len() + policy.chat.user_header().len();
+        let end = (before + words).min(ids.len());
+        let mut weights = vec![0.0; ids.len()];
+        weights[before.min(end)..end].fill(weight);
+        self.ids.extend(ids);
+        self.weights.extend(weights);
+    }
+}
