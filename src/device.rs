@@ -33,7 +33,8 @@ impl DeviceChoice {
                 _ => return Err("unknown device; expected flex, cuda, cuda:N, vulkan, wgpu or cpu".into()),
             },
             Some(("cuda", index)) => {
-                let index = index.parse().map_err(|_| format!("\"{index}\" is not a GPU number; expected cuda:0, cuda:1 …"))?;
+                let index =
+                    index.parse().map_err(|_| format!("\"{index}\" is not a GPU number; expected cuda:0, cuda:1 …"))?;
                 DeviceChoice::Cuda(index)
             }
             Some(_) => return Err("unknown device; expected flex, cuda, cuda:N, vulkan, wgpu or cpu".into()),

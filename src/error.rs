@@ -64,7 +64,9 @@ pub enum Error {
         problem: String,
     },
     /// A resumed run whose recipe changed.
-    #[error("cannot resume {folder}: `{key}` was {was} and is now {now}; only run.steps, [checkpoint] and [eval] may change")]
+    #[error(
+        "cannot resume {folder}: `{key}` was {was} and is now {now}; only run.steps, [checkpoint] and [eval] may change"
+    )]
     RecipeChanged {
         /// The run folder.
         folder: PathBuf,
@@ -76,7 +78,9 @@ pub enum Error {
         now: String,
     },
     /// More dialogues than profiles.
-    #[error("rollout.dialogues = {wanted} is larger than the {available} profiles of {origin}; lower it or add profiles")]
+    #[error(
+        "rollout.dialogues = {wanted} is larger than the {available} profiles of {origin}; lower it or add profiles"
+    )]
     TooFewProfiles {
         /// Dialogues per step.
         wanted: usize,
@@ -96,7 +100,9 @@ pub enum Error {
         rows: usize,
     },
     /// A prompt that does not extend what the policy saw before.
-    #[error("dialogue {dialogue}, turn {turn}: the prompt does not extend the dialogue's earlier tokens; the chat template rewrites history")]
+    #[error(
+        "dialogue {dialogue}, turn {turn}: the prompt does not extend the dialogue's earlier tokens; the chat template rewrites history"
+    )]
     NotAnExtension {
         /// The dialogue.
         dialogue: u64,
@@ -104,7 +110,9 @@ pub enum Error {
         turn: usize,
     },
     /// Too many simulated users failed.
-    #[error("step {step}: {unscored} of {total} dialogues have no score because their simulated user failed, more than user.max_unscored = {limit} allows; last failure: {last}")]
+    #[error(
+        "step {step}: {unscored} of {total} dialogues have no score because their simulated user failed, more than user.max_unscored = {limit} allows; last failure: {last}"
+    )]
     TooManyUnscored {
         /// The step.
         step: usize,

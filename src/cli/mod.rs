@@ -1,6 +1,9 @@
 //! The command line: one file per subcommand, each thin: parse, call the library, print.
 
+mod chat;
+mod eval;
 mod recipe;
+mod score;
 mod train;
 
 use std::process::ExitCode;
@@ -19,6 +22,12 @@ struct Cli {
 enum Command {
     /// Train a policy as a recipe describes.
     Train(train::Args),
+    /// Evaluate a policy on held-out simulated people.
+    Eval(eval::Args),
+    /// Talk with a policy.
+    Chat(chat::Args),
+    /// Teacher-forced log-probabilities of given tokens.
+    Score(score::Args),
     /// Check a recipe or explain every key.
     #[command(subcommand)]
     Recipe(recipe::Command),
@@ -36,6 +45,9 @@ pub(crate) enum Ended {
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Chat(args) => chat::run(args),
+        Command::Score(args) => score::run(args),
         Command::Recipe(command) => recipe::run(command),
     };
     match result {

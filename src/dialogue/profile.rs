@@ -111,7 +111,9 @@ pub enum ProfileError {
         problem: String,
     },
     /// No profile at all.
-    #[error("{origin} holds no profile; expected one JSON object a line with keys id, player, scene, main_cha, cha_group, task")]
+    #[error(
+        "{origin} holds no profile; expected one JSON object a line with keys id, player, scene, main_cha, cha_group, task"
+    )]
     Empty {
         /// File or built-in set.
         origin: String,
@@ -131,8 +133,8 @@ impl ProfileSet {
     /// # Errors
     /// Names the file, the line and the key of the first broken line; refuses an empty set.
     pub fn load(path: &Path) -> Result<ProfileSet, ProfileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ProfileError::Read { path: path.to_path_buf(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ProfileError::Read { path: path.to_path_buf(), source })?;
         ProfileSet::parse(&path.display().to_string(), &text)
     }
 

@@ -83,7 +83,9 @@ impl Recipe {
         at_least("eval.seeds", self.eval.seeds, 1)?;
         at_least("eval.max_turns", self.eval.max_turns, 1)?;
         within("user.max_unscored", self.user.max_unscored, 0.0, 1.0)?;
-        for (key, value) in [("user.start_emotion", self.user.start_emotion), ("eval.start_emotion", self.eval.start_emotion)] {
+        for (key, value) in
+            [("user.start_emotion", self.user.start_emotion), ("eval.start_emotion", self.eval.start_emotion)]
+        {
             if !(10..100).contains(&value) {
                 return refuse(key, value, "must lie between 10 and 99, or the dialogue is over before it starts");
             }
@@ -134,7 +136,11 @@ impl Recipe {
             return refuse("rollout.n", r.n, "a group baseline needs at least 2 dialogues per profile");
         }
         if o.advantage == AdvantageEstimator::Remax {
-            return refuse("objective.advantage", advantage, "needs greedy baseline rollouts, which are not implemented");
+            return refuse(
+                "objective.advantage",
+                advantage,
+                "needs greedy baseline rollouts, which are not implemented",
+            );
         }
         if o.mini_batch > r.dialogues * r.n {
             return refuse(

@@ -9,7 +9,12 @@ pub fn explain() -> String {
          Written by `rlver recipe explain`; do not edit. Every key has a default, so a recipe holds only what differs.\n",
     );
     for section in SECTIONS {
-        let _ = write!(out, "\n## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", section.name, words(section.about));
+        let _ = write!(
+            out,
+            "\n## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n",
+            section.name,
+            words(section.about)
+        );
         for key in section.keys {
             let meaning = words(key.doc).replace('|', "\\|");
             let _ = writeln!(out, "| `{}` | `{}` | {meaning} |", key.name, (key.default)());

@@ -10,8 +10,8 @@ impl Recipe {
     /// # Errors
     /// Names file, key and, for unknown keys, the most similar known one.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Recipe, RecipeError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| RecipeError::Read { path: path.to_path_buf(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| RecipeError::Read { path: path.to_path_buf(), source })?;
         Recipe::parse(&path.display().to_string(), &text, overrides)
     }
 
@@ -20,8 +20,8 @@ impl Recipe {
     /// # Errors
     /// As [`Recipe::load`].
     pub fn parse(origin: &str, text: &str, overrides: &[String]) -> Result<Recipe, RecipeError> {
-        let mut table: Table = toml::from_str(text)
-            .map_err(|e| RecipeError::Syntax { origin: origin.into(), problem: e.to_string() })?;
+        let mut table: Table =
+            toml::from_str(text).map_err(|e| RecipeError::Syntax { origin: origin.into(), problem: e.to_string() })?;
         check_keys(origin, &table)?;
         let mut recipe = read(origin, &table)?;
         for assignment in overrides {
@@ -45,11 +45,8 @@ fn parse_override(origin: &str, assignment: &str) -> Result<(String, String, Val
     let (section, key) = match path.trim().split_once('.') {
         Some((section, key)) => (section.to_string(), key.to_string()),
         None => {
-            let matching: Vec<&str> = SECTIONS
-                .iter()
-                .filter(|s| s.keys.iter().any(|k| k.name == path.trim()))
-                .map(|s| s.name)
-                .collect();
+            let matching: Vec<&str> =
+                SECTIONS.iter().filter(|s| s.keys.iter().any(|k| k.name == path.trim())).map(|s| s.name).collect();
             match matching.as_slice() {
                 [section] => (section.to_string(), path.trim().to_string()),
                 [] => return Err(unknown(origin, path.trim())),
@@ -94,9 +91,7 @@ fn unknown(origin: &str, key: &str) -> RecipeError {
         .iter()
         .flat_map(|s| s.keys.iter().map(move |k| (format!("{}.{}", s.name, k.name), k.name)))
         .chain(SECTIONS.iter().filter(|_| !key.contains('.')).map(|s| (s.name.to_string(), s.name)))
-        .map(|(full, name)| {
-            (strsim::jaro_winkler(key, &full).max(strsim::jaro_winkler(bare, name)), full)
-        })
+        .map(|(full, name)| (strsim::jaro_winkler(key, &full).max(strsim::jaro_winkler(bare, name)), full))
         .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name);

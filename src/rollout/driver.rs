@@ -227,8 +227,7 @@ impl Dialogue {
             }
         }
         engine.set_prompt(row, prompt);
-        let sampler =
-            Sampler::new(self.settings.sampling, seed::mix(&[self.job.sampling_seed, turn as u64]));
+        let sampler = Sampler::new(self.settings.sampling, seed::mix(&[self.job.sampling_seed, turn as u64]));
         engine.start_turn(row, sampler, self.settings.max_new_tokens, stop);
         Ok(())
     }

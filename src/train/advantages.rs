@@ -75,9 +75,7 @@ fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         let gae = match objective.advantage {
             // On a row of action tokens the release's plain recursion and ours are the same sum; they differ when user
             // tokens lie between, which our rows do not hand to it.
-            AdvantageEstimator::GaeRlver => {
-                gae_rlver(rewards, &values, objective.gamma, objective.lambda)?
-            }
+            AdvantageEstimator::GaeRlver => gae_rlver(rewards, &values, objective.gamma, objective.lambda)?,
             _ => gae_actions(rewards, &values, objective.gamma, objective.lambda)?,
         };
         out.advantages.push(gae.advantages);

@@ -66,7 +66,12 @@ pub(super) fn write_folder(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E
 }
 
 /// Writes a model with its tokenizer as a Hugging Face folder.
-pub(super) fn save_model(path: &Path, learner: &Learner, tokenizer: &Tokenizer, dtype: WeightType) -> Result<(), Error> {
+pub(super) fn save_model(
+    path: &Path,
+    learner: &Learner,
+    tokenizer: &Tokenizer,
+    dtype: WeightType,
+) -> Result<(), Error> {
     write_folder(path, |folder| {
         weights::save(&learner.model, folder, dtype)?;
         Ok(tokenizer.save(folder)?)

@@ -111,10 +111,13 @@ impl AdamW {
             *m = m.clone() * b1 + gradient.clone() * (1.0 - b1);
             *v = v.clone() * b2 + gradient.square() * (1.0 - b2);
             let step = m.clone() / c1 / ((v.clone() / c2).sqrt() + eps) * lr;
-            slot.map(|t| t * (1.0 - lr * decay) - step.clone(), |t| {
-                let shape = t.dims();
-                t * (1.0 - lr * decay) - step.clone().reshape(shape)
-            });
+            slot.map(
+                |t| t * (1.0 - lr * decay) - step.clone(),
+                |t| {
+                    let shape = t.dims();
+                    t * (1.0 - lr * decay) - step.clone().reshape(shape)
+                },
+            );
         });
         norm
     }

@@ -86,8 +86,7 @@ impl<'a> Trainer<'a> {
         let eval_profiles = load_profiles(&recipe.eval.profiles, ProfileSet::builtin_heldout)?;
         let device = DeviceChoice::parse(&recipe.run.device).expect("checked with the recipe").open();
         let policy = policy_source::load_policy(&recipe.model.policy, &recipe.model.revision, &device)?;
-        let mut learner =
-            Learner { model: policy.model.clone(), optimizer: AdamW::new(&recipe.optimizer) };
+        let mut learner = Learner { model: policy.model.clone(), optimizer: AdamW::new(&recipe.optimizer) };
         let mut critic = recipe.has_critic().then(|| load_critic(recipe, &policy, &device)).transpose()?;
         let reference = (recipe.objective.kl != KlUse::None).then(|| policy.model.clone());
         let (folder, step) = if options.resume {
@@ -200,13 +199,9 @@ impl<'a> Trainer<'a> {
         let (unscored, last) = failures.fold((0, None), |(n, _), why| (n + 1, Some(why)));
         let limit = self.recipe.user.max_unscored;
         match last {
-            Some(last) if unscored as f64 > limit * episodes.len() as f64 => Err(Error::TooManyUnscored {
-                step,
-                unscored,
-                total: episodes.len(),
-                limit,
-                last: last.clone(),
-            }),
+            Some(last) if unscored as f64 > limit * episodes.len() as f64 => {
+                Err(Error::TooManyUnscored { step, unscored, total: episodes.len(), limit, last: last.clone() })
+            }
             _ => Ok(()),
         }
     }
@@ -231,11 +226,9 @@ impl<'a> Trainer<'a> {
                 scored
             }
         };
-        let score_reference =
-            |model: &Qwen2| batch::score(model, rows, temperature, vocabulary, max_tokens);
+        let score_reference = |model: &Qwen2| batch::score(model, rows, temperature, vocabulary, max_tokens);
         let reference_logprobs = self.reference.as_ref().map(score_reference).transpose()?;
-        let values =
-            self.critic.as_ref().map(|c| batch::evaluate(&c.model, rows, max_tokens)).transpose()?;
+        let values = self.critic.as_ref().map(|c| batch::evaluate(&c.model, rows, max_tokens)).transpose()?;
         let targets = advantages::compute(
             &AdvantageInputs {
                 episodes,
@@ -261,8 +254,7 @@ impl<'a> Trainer<'a> {
         };
         let rates = self.rates(step)?;
         let shuffle = seed::mix(&[self.recipe.run.seed, Purpose::Shuffle as u64, step as u64]);
-        let result =
-            update(&mut self.learner, self.critic.as_mut(), &update_batch, objective, rates, shuffle)?;
+        let result = update(&mut self.learner, self.critic.as_mut(), &update_batch, objective, rates, shuffle)?;
         self.skipped_in_a_row = if result.skipped > 0 { self.skipped_in_a_row + 1 } else { 0 };
         if self.skipped_in_a_row >= MAX_SKIPPED {
             return Err(Error::Diverged(self.skipped_in_a_row));

@@ -94,10 +94,8 @@ impl RunFolder {
         }
         let text = std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?;
         let parse = |(i, line): (usize, &str)| {
-            serde_json::from_str(line).map_err(|e| Error::Damaged {
-                path: path.clone(),
-                problem: format!("line {}: {e}", i + 1),
-            })
+            serde_json::from_str(line)
+                .map_err(|e| Error::Damaged { path: path.clone(), problem: format!("line {}: {e}", i + 1) })
         };
         text.lines().enumerate().map(parse).collect::<Result<_, _>>().map(Some)
     }

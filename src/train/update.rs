@@ -1,6 +1,6 @@
 use burn::tensor::{Device, Tensor, TensorData};
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rlver_kernels::ppo::{ActionTokens, PpoLossConfig, ppo_loss, value_loss};
 use rlver_models::qwen2::Qwen2;
@@ -218,8 +218,7 @@ fn policy_step(
         let scored = tracked.logprob(hidden, &targets, batch.temperature, batch.vocabulary)?;
         let tokens = ActionTokens {
             old_logprob: micro.gather(|r| batch.old_logprobs[r].clone(), &device),
-            advantage: micro
-                .gather(|r| batch.targets.advantages[r].iter().map(|a| *a as f32).collect(), &device),
+            advantage: micro.gather(|r| batch.targets.advantages[r].iter().map(|a| *a as f32).collect(), &device),
             weight: micro.token_weights(&device),
             reference_logprob: batch
                 .reference_logprobs

@@ -50,9 +50,11 @@ fn build(config: Qwen2Config, shards: &Shards, head: HeadKind, device: &Device) 
         let values = match tensors.remove(name) {
             Some(tensor) => tensor.values(name, shape),
             None if name.starts_with("score.") => Ok(vec![0.0; shape.iter().product()]),
-            None => {
-                Err(ModelError::Missing { path: shards.path_of_absent(), tensor: name.into(), expected: shape.to_vec() })
-            }
+            None => Err(ModelError::Missing {
+                path: shards.path_of_absent(),
+                tensor: name.into(),
+                expected: shape.to_vec(),
+            }),
         };
         match values {
             Ok(values) => slot.set(values, shape, device),

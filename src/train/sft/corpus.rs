@@ -98,13 +98,8 @@ impl Scripted {
         for turn in 0..MAX_TURNS {
             let line = dialogue.turns.last().map_or(dialogue.opening.as_str(), |t: &ScriptedTurn| &t.answer);
             let key = profile.details.iter().find(|d| line.contains(&d.say)).map(|d| d.key.as_str());
-            let context = ReplyContext {
-                language: profile.language(),
-                last_user_line: line,
-                key,
-                earlier_keys: &keys,
-                turn,
-            };
+            let context =
+                ReplyContext { language: profile.language(), last_user_line: line, key, earlier_keys: &keys, turn };
             let reply = Supporter.reply(random_plan(&mut rng), &context, &mut rng);
             keys.extend(key);
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
