@@ -26,3 +26,12 @@ impl ShapeError {
         Err(ShapeError { op, what, found: found.to_vec(), expected: format!("{expected:?}") })
     }
 }
+
+/// Refuses head counts that cannot be grouped.
+pub(crate) fn check_heads(op: &'static str, q: [usize; 3], kv_heads: usize) -> Result<(), ShapeError> {
+    if kv_heads == 0 || !q[1].is_multiple_of(kv_heads) {
+        let expected = format!("a number of heads that {kv_heads} key/value heads divide");
+        return Err(ShapeError { op, what: "q", found: q.to_vec(), expected });
+    }
+    Ok(())
+}

@@ -26,6 +26,7 @@ pub mod ppo;
 pub mod rotary;
 mod segments;
 mod simd;
+mod spans;
 pub mod swiglu;
 
 use std::sync::atomic::{AtomicBool, Ordering};

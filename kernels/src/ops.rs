@@ -5,7 +5,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
 use crate::Segments;
-use crate::cache::{Slots, Spans};
+use crate::spans::{Slots, Spans};
 
 /// Native implementations of the operations of this crate. Methods named `*_backward` run on the inner backend only.
 #[backend_extension(Flex, Autodiff)]

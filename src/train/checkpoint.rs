@@ -2,7 +2,7 @@
 //! optimizers' moments, and where the run was. A checkpoint is written beside its place and moved there whole.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
@@ -13,6 +13,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
+use super::files::{write_folder, write_whole};
 use super::run_folder::RunFolder;
 use super::update::Learner;
 use crate::Error;
@@ -26,43 +27,6 @@ pub(super) struct Progress {
     pub(super) policy_updates: u64,
     /// Optimizer updates of the critic.
     pub(super) critic_updates: u64,
-}
-
-/// Writes a file under a temporary name and moves it into place, so that a full disk or a crash leaves the old one.
-pub(super) fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<std::fs::File>) -> std::io::Result<()>,
-) -> Result<(), Error> {
-    let part = path.with_extension("part");
-    let result = std::fs::File::create(&part).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()?;
-        file.get_ref().sync_all()?;
-        std::fs::rename(&part, path)
-    });
-    result.map_err(|e| {
-        let _ = std::fs::remove_file(&part);
-        Error::write(path, e)
-    })
-}
-
-/// Fills a folder under a temporary name and moves it into place, replacing what was there.
-pub(super) fn write_folder(path: &Path, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
-    let part = path.with_extension("part");
-    let write = |e| Error::write(path, e);
-    if part.exists() {
-        std::fs::remove_dir_all(&part).map_err(write)?;
-    }
-    std::fs::create_dir_all(&part).map_err(write)?;
-    if let Err(error) = fill(&part) {
-        let _ = std::fs::remove_dir_all(&part);
-        return Err(error);
-    }
-    if path.exists() {
-        std::fs::remove_dir_all(path).map_err(write)?;
-    }
-    std::fs::rename(&part, path).map_err(write)
 }
 
 /// Writes a model with its tokenizer as a Hugging Face folder.

@@ -7,6 +7,8 @@
 mod advantages;
 mod batch;
 mod checkpoint;
+mod describe;
+mod files;
 mod optimizer;
 mod policy_source;
 mod reinforce;

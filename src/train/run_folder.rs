@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::checkpoint;
+use super::files::write_whole;
 use crate::Error;
 use crate::recipe::Recipe;
 use crate::rollout::Episode;
@@ -78,7 +78,7 @@ impl RunFolder {
 
     pub(super) fn write_text(&self, name: &str, text: &str) -> Result<(), Error> {
         let path = self.root.join(name);
-        checkpoint::write_whole(&path, |file| file.write_all(text.as_bytes()))
+        write_whole(&path, |file| file.write_all(text.as_bytes()))
     }
 
     pub(super) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), Error> {
@@ -104,7 +104,7 @@ impl RunFolder {
     pub(super) fn write_episodes(&self, name: &str, episodes: &[Episode]) -> Result<(), Error> {
         let folder = self.root.join("episodes");
         std::fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
-        checkpoint::write_whole(&folder.join(format!("{name}.jsonl")), |file| {
+        write_whole(&folder.join(format!("{name}.jsonl")), |file| {
             for episode in episodes {
                 serde_json::to_writer(&mut *file, episode)?;
                 file.write_all(b"\n")?;

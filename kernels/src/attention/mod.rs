@@ -12,6 +12,7 @@ mod reference;
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
+use crate::error::check_heads;
 use crate::ops::KernelOps;
 use crate::{Segments, ShapeError};
 
@@ -42,13 +43,4 @@ pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) 
         segments.clone(),
     );
     Ok(Tensor::from_dispatch(out))
-}
-
-/// Refuses head counts that cannot be grouped.
-pub(crate) fn check_heads(op: &'static str, q: [usize; 3], kv_heads: usize) -> Result<(), ShapeError> {
-    if kv_heads == 0 || !q[1].is_multiple_of(kv_heads) {
-        let expected = format!("a number of heads that {kv_heads} key/value heads divide");
-        return Err(ShapeError { op, what: "q", found: q.to_vec(), expected });
-    }
-    Ok(())
 }

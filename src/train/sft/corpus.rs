@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -7,7 +8,7 @@ use rlver_models::tokenizer::ChatMessage;
 
 use crate::Error;
 use crate::dialogue::think::{self, ReplyMode};
-use crate::dialogue::{Profile, ProfileSet, prompt};
+use crate::dialogue::{Language, Profile, ProfileSet, is_han, prompt};
 use crate::recipe::Recipe;
 use crate::rollout::Policy;
 use crate::seed::{self, Purpose};
@@ -17,6 +18,13 @@ use crate::user::{Emotion, SessionSettings, UserEngine};
 
 /// Replies per scripted dialogue at most.
 const MAX_TURNS: usize = 8;
+
+/// Share of dialogues in which the things people talk about are exchanged for random ones, so that a policy must learn
+/// to take them from what was said instead of remembering the stories.
+const EXCHANGED_SHARE: f64 = 0.6;
+
+/// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
+const THINK_TURN_SHARE: f64 = 0.35;
 
 /// Scripted dialogues: a supporter of mixed strategies and mixed quality with the built-in users.
 #[derive(Debug)]
@@ -34,6 +42,8 @@ struct Scripted {
 
 #[derive(Debug)]
 struct ScriptedTurn {
+    /// Whether the turn becomes a row in think mode.
+    kept: bool,
     thought: String,
     reply: String,
     answer: String,
@@ -53,12 +63,13 @@ impl Corpus {
     /// Writes `count` dialogues with the people of `profiles`; `part` keeps corpora apart.
     pub fn write(profiles: &ProfileSet, recipe: &Recipe, count: usize, part: u64) -> Corpus {
         let users = BuiltinUser::new();
+        let words = WordPool::of(profiles);
         let dialogues = (0..count)
             .into_par_iter()
             .map(|i| {
                 let seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, i as u64]);
                 let profile = profiles.get(i % profiles.len()).clone();
-                Scripted::write(&users, profile, seed, recipe.sft.think_share)
+                Scripted::write(&users, profile, &words, seed, recipe.sft.think_share)
             })
             .collect();
         Corpus { dialogues }
@@ -85,8 +96,9 @@ impl Corpus {
 }
 
 impl Scripted {
-    fn write(users: &BuiltinUser, profile: Arc<Profile>, seed: u64, think_share: f64) -> Scripted {
+    fn write(users: &BuiltinUser, profile: Arc<Profile>, words: &WordPool, seed: u64, think_share: f64) -> Scripted {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let profile = if rng.random_bool(EXCHANGED_SHARE) { words.exchange(&profile, &mut rng) } else { profile };
         let mode = if rng.random_bool(think_share) { ReplyMode::Think } else { ReplyMode::Direct };
         // Any mood to begin with, so that the policy meets users in every band however the scripted replies fare.
         let start = Emotion::new(rng.random_range(20..=85)).expect("within the scale");
@@ -105,6 +117,7 @@ impl Scripted {
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
             let farewell = answer.farewell;
             dialogue.turns.push(ScriptedTurn {
+                kept: turn == 0 || rng.random_bool(THINK_TURN_SHARE),
                 thought: reply.thought,
                 reply: reply.text,
                 answer: answer.line,
@@ -138,7 +151,8 @@ impl Scripted {
                     messages.push(ChatMessage::assistant(&turn.reply));
                     messages.push(ChatMessage::user(&turn.answer));
                     let next = SftRow::context(policy.chat.prompt_ids(&messages)?);
-                    rows.push(std::mem::replace(&mut row, next));
+                    let finished = std::mem::replace(&mut row, next);
+                    rows.extend(turn.kept.then_some(finished));
                 }
             }
         }
@@ -146,6 +160,57 @@ impl Scripted {
             rows.push(row);
         }
         Ok(rows)
+    }
+}
+
+/// What the people of a set of profiles talk about, per language: characters of Chinese, words of English.
+struct WordPool {
+    zh: Vec<String>,
+    en: Vec<String>,
+}
+
+impl WordPool {
+    fn of(profiles: &ProfileSet) -> WordPool {
+        let mut pool = WordPool { zh: Vec::new(), en: Vec::new() };
+        for profile in profiles.iter() {
+            for detail in &profile.details {
+                match profile.language() {
+                    Language::Zh => pool.zh.extend(detail.say.chars().filter(|c| is_han(*c)).map(String::from)),
+                    Language::En => pool.en.extend(
+                        detail
+                            .say
+                            .split(|c: char| !c.is_ascii_alphabetic())
+                            .filter(|w| w.len() > 3)
+                            .map(str::to_lowercase),
+                    ),
+                }
+            }
+        }
+        pool
+    }
+
+    /// A made-up thing to talk about.
+    fn draw(&self, language: Language, rng: &mut ChaCha8Rng) -> String {
+        let (pool, joint, most) = match language {
+            Language::Zh => (&self.zh, "", 4),
+            Language::En => (&self.en, " ", 2),
+        };
+        let length = rng.random_range(most / 2..=most);
+        let parts: Vec<&str> = (0..length).filter_map(|_| pool.choose(rng).map(String::as_str)).collect();
+        parts.join(joint)
+    }
+
+    /// The profile with every detail's subject exchanged for a made-up one.
+    fn exchange(&self, profile: &Arc<Profile>, rng: &mut ChaCha8Rng) -> Arc<Profile> {
+        let mut changed = Profile::clone(profile);
+        for detail in &mut changed.details {
+            let subject = self.draw(profile.language(), rng);
+            if !subject.is_empty() {
+                detail.say = detail.say.replacen(&detail.key, &subject, 1);
+                detail.key = subject;
+            }
+        }
+        Arc::new(changed)
     }
 }
 

@@ -1,0 +1,54 @@
+# Shortcuts. Each is one plain cargo command or a few; nothing needs `just`.
+#
+#   just train-ppo
+#   just train-ppo recipe=recipes/qwen2.5-0.5b-ppo.toml --set run.seed=2
+#   just features=cuda train-ppo recipe=recipes/qwen2.5-0.5b-ppo.toml --device cuda
+
+# Cargo features of the build, e.g. cuda or wgpu.
+features := ''
+
+rlver := "cargo run --release" + (if features == '' { '' } else { ' --features ' + features }) + " --"
+
+# Show what there is.
+default:
+    @just --list
+
+# Train with PPO; by default pico, on the CPU.
+train-ppo recipe='recipes/train-ppo.toml' *args='':
+    {{ rlver }} train {{ trim_start_match(recipe, 'recipe=') }} {{ args }}
+
+# Train with GRPO; by default pico, on the CPU.
+train-grpo recipe='recipes/train-grpo.toml' *args='':
+    {{ rlver }} train {{ trim_start_match(recipe, 'recipe=') }} {{ args }}
+
+# The supervised warm start that makes the pico policy.
+sft-pico *args='':
+    {{ rlver }} train recipes/sft-pico.toml {{ args }}
+
+# Evaluate a policy on held-out people.
+eval model='builtin:pico' *args='':
+    {{ rlver }} eval --model {{ trim_start_match(model, 'model=') }} {{ args }}
+
+# Talk with a policy.
+chat model='builtin:pico' *args='':
+    {{ rlver }} chat --model {{ trim_start_match(model, 'model=') }} {{ args }}
+
+# All tests.
+test:
+    cargo test --release --workspace
+
+# Format, lints and documentation, as the continuous integration checks them.
+check:
+    cargo fmt --all --check
+    cargo clippy --release --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
+
+# Speed.
+bench *args='':
+    cargo bench {{ args }}
+
+# Write docs/recipes.md anew from the recipe keys.
+update-docs:
+    cargo build --release
+    cargo run --release --quiet -- recipe explain > docs/recipes.md.part
+    mv docs/recipes.md.part docs/recipes.md
