@@ -48,7 +48,8 @@ fn masked_tokens_are_never_read() {
             tensor(&[1.0, poison, 0.0]),
             tokens.weight,
             Some(0.2),
-        );
+        )
+        .loss;
         let grads = (out.loss.clone() + value.clone()).backward();
         let kept = |t: &Tensor<1>| {
             let g = read(&t.grad(&grads).unwrap());
@@ -63,7 +64,7 @@ fn masked_tokens_are_never_read() {
 fn the_value_loss_has_the_golden_values() {
     let run = |clip| {
         let [v, old, returns] = [&[0.9, 0.1, 0.45], &[0.2, 0.0, 0.4], &[1.0, -0.6, 0.5]].map(|x| tensor(x));
-        read(&value_loss(v, old, returns, tensor(&[1.0 / 3.0; 3]), clip))
+        read(&value_loss(v, old, returns, tensor(&[1.0 / 3.0; 3]), clip).loss)
     };
     close("clip 0.5", &run(Some(0.5)), &[0.097_083], 1e-5);
     close("clip 0.2", &run(Some(0.2)), &[0.142_083], 1e-5);

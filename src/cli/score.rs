@@ -3,8 +3,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use rlver::device::DeviceChoice;
-use rlver_models::qwen2::{HeadKind, Packed, Qwen2};
-use rlver_models::{hub, weights};
+use rlver::train::load_network;
+use rlver_models::qwen2::{Packed, Qwen2};
 use serde::{Deserialize, Serialize};
 
 use super::Ended;
@@ -15,7 +15,7 @@ use super::Ended;
 /// logarithms in f32 for positions 1 … n−1. Needs `config.json` and weights only.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The model: a folder or a Hugging Face id.
+    /// The model: `builtin:pico`, a folder or a Hugging Face id.
     #[arg(long)]
     model: String,
     /// File of token ids, `-` for standard input.
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         bail!("--temperature {} must be a number above 0", args.temperature);
     }
     let device = DeviceChoice::parse(&args.device).map_err(anyhow::Error::msg)?.open();
-    let model = weights::load(&hub::resolve(&args.model, None)?, HeadKind::Vocabulary, &device)?;
+    let model = load_network(&args.model, "", &device)?;
     let name = args.tokens.display().to_string();
     let input: Box<dyn BufRead> = if name == "-" {
         Box::new(BufReader::new(std::io::stdin()))

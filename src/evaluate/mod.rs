@@ -11,7 +11,7 @@ pub use summary::*;
 
 use crate::Error;
 use crate::dialogue::ProfileSet;
-use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutSettings};
+use crate::rollout::{self, Episode, Job, Policy, Progress, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::UserEngine;
 
@@ -46,16 +46,16 @@ pub fn hold_dialogues(
 pub fn outcomes(episodes: &[Episode]) -> Vec<Outcome> {
     episodes
         .iter()
-        .filter(|e| e.reward.is_some())
-        .map(|e| Outcome {
-            profile: e.profile.clone(),
-            intention: e.intention,
-            character: e.character,
-            language: e.language,
-            // A malformed dialogue is worth nothing, whatever the user felt before.
-            final_emotion: if e.end == EndReason::Malformed { 0 } else { e.final_emotion.score() },
-            turns: e.turns.len(),
-            seed: e.user_seed,
+        .filter_map(|e| {
+            Some(Outcome {
+                profile: e.profile.clone(),
+                intention: e.intention,
+                character: e.character,
+                language: e.language,
+                final_emotion: e.counted_emotion()?,
+                turns: e.turns.len(),
+                seed: e.user_seed,
+            })
         })
         .collect()
 }

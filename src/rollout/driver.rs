@@ -175,12 +175,13 @@ impl Dialogue {
             well_formed: reply.well_formed,
             user: None,
         });
-        if !reply.well_formed {
-            self.end = Some(EndReason::Malformed);
-            return;
-        }
+        // A reply that the context cut short says nothing about the policy's format: the dialogue keeps its reward.
         if finish == Finish::Context {
             self.end = Some(EndReason::Truncated);
+            return;
+        }
+        if !reply.well_formed {
+            self.end = Some(EndReason::Malformed);
             return;
         }
         match self.session.respond(&reply.text) {

@@ -136,6 +136,13 @@ impl Episode {
         self.rows.iter().flat_map(|r| &r.segments).map(|s| s.logprobs.len()).sum()
     }
 
+    /// The final emotion as results count it: `None` for an unscored dialogue, 0 for a malformed one, whatever the user
+    /// felt before.
+    pub fn counted_emotion(&self) -> Option<u8> {
+        self.reward?;
+        Some(if self.end == EndReason::Malformed { 0 } else { self.final_emotion.score() })
+    }
+
     /// Number of turns in which a guard of the user fired.
     pub fn guarded_turns(&self) -> usize {
         self.turns.iter().filter(|t| t.user.as_ref().is_some_and(|u| u.guard.is_some())).count()

@@ -16,6 +16,9 @@ pub struct Policy {
     pub tokenizer: Tokenizer,
     /// The token ids around turns.
     pub chat: ChatFormat,
+    /// Sampling settings the checkpoint recommends in `generation_config.json`. They are reported and never used: the
+    /// recipe's settings are the only ones.
+    pub recommended_sampling: Option<String>,
 }
 
 impl Policy {
@@ -26,7 +29,9 @@ impl Policy {
     pub fn load(folder: &Path, device: &Device) -> Result<Policy, Error> {
         let tokenizer = Tokenizer::load(folder)?;
         let model = weights::load(folder, HeadKind::Vocabulary, device)?;
-        Policy::new(model, tokenizer, folder.to_path_buf())
+        let mut policy = Policy::new(model, tokenizer, folder.to_path_buf())?;
+        policy.recommended_sampling = recommended_sampling(folder);
+        Ok(policy)
     }
 
     /// Puts a network and a tokenizer together; `folder` is what errors name.
@@ -39,7 +44,7 @@ impl Policy {
             return Err(Error::WrongTokenizer { folder, tokens, rows });
         }
         let chat = ChatFormat::probe(&tokenizer)?;
-        Ok(Policy { model, tokenizer, chat })
+        Ok(Policy { model, tokenizer, chat, recommended_sampling: None })
     }
 
     /// Number of ids that may be sampled: those the tokenizer knows.
@@ -53,4 +58,13 @@ impl Policy {
         stop.extend(self.tokenizer.eos_ids().iter().filter(|id| **id != self.chat.turn_end()));
         stop
     }
+}
+
+/// The sampling keys of a folder's `generation_config.json`, if it has any.
+fn recommended_sampling(folder: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(folder.join("generation_config.json")).ok()?;
+    let config: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
+    let keys = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "do_sample"];
+    let found: Vec<String> = keys.iter().filter_map(|key| Some(format!("{key} = {}", config.get(*key)?))).collect();
+    (!found.is_empty()).then(|| found.join(", "))
 }

@@ -14,7 +14,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
     let scored: Vec<&Episode> = episodes.iter().filter(|e| e.reward.is_some()).collect();
     let rate = |of: &dyn Fn(&Episode) -> bool| mean(episodes.iter().map(|e| f64::from(u8::from(of(e)))));
-    let finals: Vec<f64> = scored.iter().map(|e| f64::from(e.final_emotion.score())).collect();
+    let finals: Vec<f64> = episodes.iter().filter_map(Episode::counted_emotion).map(f64::from).collect();
     let rewards: Vec<f64> = scored.iter().filter_map(|e| e.reward).collect();
     let reward_mean = mean(rewards.iter().copied());
     let tokens: usize = episodes.iter().map(Episode::action_tokens).sum();
@@ -36,16 +36,19 @@ pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
 }
 
 pub(super) fn update(metrics: &mut Metrics, report: &UpdateReport, rates: Rates, critic: bool) {
-    metrics.insert("policy/loss", report.policy_loss);
-    metrics.insert("policy/clip_fraction", report.clip_fraction);
-    metrics.insert("policy/clip_fraction_lower", report.clip_fraction_lower);
-    metrics.insert("policy/approx_kl", report.approx_kl);
-    metrics.insert("policy/entropy", report.entropy);
-    metrics.insert("policy/ratio_max", report.ratio_max);
-    metrics.insert("policy/lr", rates.policy);
-    metrics.insert("grad_norm/policy", report.policy_grad_norm);
+    if let Some(lr) = rates.policy {
+        metrics.insert("policy/loss", report.policy_loss);
+        metrics.insert("policy/clip_fraction", report.clip_fraction);
+        metrics.insert("policy/clip_fraction_lower", report.clip_fraction_lower);
+        metrics.insert("policy/approx_kl", report.approx_kl);
+        metrics.insert("policy/entropy", report.entropy);
+        metrics.insert("policy/ratio_max", report.ratio_max);
+        metrics.insert("policy/lr", lr);
+        metrics.insert("grad_norm/policy", report.policy_grad_norm);
+    }
     if critic {
         metrics.insert("critic/loss", report.critic_loss);
+        metrics.insert("critic/clip_fraction", report.critic_clip_fraction);
         metrics.insert("critic/lr", rates.critic);
         metrics.insert("grad_norm/critic", report.critic_grad_norm);
     }

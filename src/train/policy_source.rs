@@ -29,6 +29,17 @@ pub fn load_policy(name: &str, revision: &str, device: &Device) -> Result<Policy
     Policy::load(&resolve(name, revision)?, device)
 }
 
+/// Loads a policy's network alone; a folder needs no tokenizer for it.
+///
+/// # Errors
+/// As [`load_policy`].
+pub fn load_network(name: &str, revision: &str, device: &Device) -> Result<Qwen2, Error> {
+    if name == PICO {
+        return load_pico(HeadKind::Vocabulary, device);
+    }
+    Ok(weights::load(&resolve(name, revision)?, HeadKind::Vocabulary, device)?)
+}
+
 /// Loads a critic from a critic's or a policy's checkpoint.
 pub(crate) fn load_critic(name: &str, revision: &str, device: &Device) -> Result<Qwen2, Error> {
     if name == PICO {

@@ -105,8 +105,15 @@ impl<'a> Trainer<'a> {
             EventWriter::create(folder.tensorboard())?
         };
         let rows = recipe.rollout.batch.min((recipe.rollout.dialogues * recipe.rollout.n).max(eval_profiles.len()));
-        let engine = Engine::new(&learner.model, policy.vocabulary(), rows, recipe.rollout.max_context);
         let config = policy.model.config();
+        let capacity = recipe.rollout.max_context.min(config.max_position_embeddings);
+        if capacity < recipe.rollout.max_context {
+            report(Event::Note(format!("rollout.max_context is lowered to the model's {capacity} positions")));
+        }
+        let engine = Engine::new(&learner.model, policy.vocabulary(), rows, capacity);
+        if let Some(settings) = &policy.recommended_sampling {
+            report(Event::Note(format!("generation_config.json is ignored; it recommends {settings}")));
+        }
         report(Event::Note(format!(
             "policy {} ({:.1} M parameters) on {}, {} training and {} held-out profiles",
             recipe.model.policy,
@@ -282,7 +289,7 @@ impl<'a> Trainer<'a> {
         };
         let frozen = self.critic.is_some() && step <= self.recipe.objective.critic_warmup;
         Ok(Rates {
-            policy: if frozen { 0.0 } else { o.lr * factor(o.warmup_steps)? },
+            policy: if frozen { None } else { Some(o.lr * factor(o.warmup_steps)?) },
             critic: o.critic_lr * factor(o.critic_warmup_steps)?,
         })
     }

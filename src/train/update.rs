@@ -60,6 +60,8 @@ pub struct UpdateReport {
     pub ratio_max: f64,
     /// Value loss.
     pub critic_loss: f64,
+    /// Share of action tokens whose value was clipped.
+    pub critic_clip_fraction: f64,
     /// Gradient norm of the policy before clipping.
     pub policy_grad_norm: f64,
     /// Gradient norm of the critic before clipping.
@@ -70,11 +72,11 @@ pub struct UpdateReport {
     pub steps: usize,
 }
 
-/// Learning rates of an update; 0 for the policy leaves it as it is.
+/// Learning rates of an update.
 #[derive(Debug, Clone, Copy)]
 pub struct Rates {
-    /// Policy.
-    pub policy: f64,
+    /// Policy; `None` leaves it as it is.
+    pub policy: Option<f64>,
     /// Critic.
     pub critic: f64,
 }
@@ -103,8 +105,8 @@ pub fn update(
                 continue;
             }
             report.steps += 1;
-            if rates.policy > 0.0 {
-                policy_step(policy, batch, &mini, &weights, objective, rates.policy, &mut report)?;
+            if let Some(lr) = rates.policy {
+                policy_step(policy, batch, &mini, &weights, objective, lr, &mut report)?;
             }
             if let (Some(critic), Some(old)) = (critic.as_deref_mut(), batch.old_values) {
                 critic_step(critic, batch, old, &mini, &weights, objective, rates.critic, &mut report)?;
@@ -119,6 +121,7 @@ pub fn update(
         &mut report.approx_kl,
         &mut report.entropy,
         &mut report.critic_loss,
+        &mut report.critic_clip_fraction,
         &mut report.policy_grad_norm,
         &mut report.critic_grad_norm,
     ] {
@@ -258,17 +261,19 @@ fn critic_step(
     let tracked = critic.model.tracked();
     let device = tracked.device();
     let mut gradients = GradientSum::default();
+    let total: f64 = mini.iter().map(|&r| batch.rows[r].actions.len() as f64).sum();
     for micro in split(batch, mini, weights, objective.micro_batch_tokens) {
         let (hidden, _) = action_states(&tracked, &micro.rows)?;
-        let loss = value_loss(
+        let out = value_loss(
             tracked.values(hidden)?,
             micro.gather(|r| old_values[r].clone(), &device),
             micro.gather(|r| batch.targets.returns[r].iter().map(|v| *v as f32).collect(), &device),
             micro.token_weights(&device),
             clip,
         );
-        report.critic_loss += f64::from(loss.clone().inner().into_scalar::<f32>());
-        let mut grads = loss.backward();
+        report.critic_loss += f64::from(out.loss.clone().inner().into_scalar::<f32>());
+        report.critic_clip_fraction += f64::from(out.clipped.inner().sum().into_scalar::<f32>()) / total;
+        let mut grads = out.loss.backward();
         gradients.add(&tracked, &mut grads);
     }
     let norm = critic.optimizer.update(&mut critic.model, gradients, lr);

@@ -5,7 +5,7 @@ use crate::simd::{ONE, Store, View, dispatch, exp, matmul, max, sum};
 /// Query rows per block.
 pub(crate) const ROWS: usize = 64;
 
-/// Consecutive queries of one head and the keys and values of its group.
+/// Query rows that share keys and values: consecutive queries of one head, or the heads of a group at one position.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     /// `[rows, head_dim]`.
@@ -16,16 +16,24 @@ pub(crate) struct Block<'a> {
     pub(crate) k: View<'a>,
     /// As `k`.
     pub(crate) v: View<'a>,
-    /// How many keys the first row sees; each following row sees one more.
+    /// How many keys the first row sees.
     pub(crate) first_visible: usize,
+    /// How many more keys each following row sees: 1 for consecutive queries, 0 for heads at one position.
+    pub(crate) step: usize,
     /// Width of a head.
     pub(crate) head_dim: usize,
 }
 
 impl Block<'_> {
+    /// Keys row `r` sees.
+    #[inline(always)]
+    pub(crate) fn seen(&self, r: usize) -> usize {
+        self.first_visible + self.step * r
+    }
+
     /// Keys the last row sees.
     pub(crate) fn visible(&self) -> usize {
-        self.first_visible + self.rows - 1
+        self.seen(self.rows - 1)
     }
 
     /// Writes outputs (rows `out_stride` apart) and, when wanted, log-sum-exps. `scores` is scratch.
@@ -37,7 +45,7 @@ impl Block<'_> {
         let mut log_sums = [0f32; ROWS];
         dispatch(|| {
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
-                let (seen, unseen) = row.split_at_mut(self.first_visible + r);
+                let (seen, unseen) = row.split_at_mut(self.seen(r));
                 let top = max(seen);
                 for s in seen.iter_mut() {
                     *s = exp(*s - top);
@@ -65,7 +73,7 @@ impl Block<'_> {
         matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
         dispatch(|| {
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
-                let (seen, unseen) = row.split_at_mut(self.first_visible + r);
+                let (seen, unseen) = row.split_at_mut(self.seen(r));
                 let l = lse(r);
                 for s in seen.iter_mut() {
                     *s = exp(*s - l);

@@ -48,6 +48,7 @@ fn block<'a>(
         k: View::rows(&k[kv_offset..], kv_stride),
         v: View::rows(&v[kv_offset..], kv_stride),
         first_visible: start + 1,
+        step: 1,
         head_dim: h.head_dim,
     }
 }
@@ -149,7 +150,7 @@ fn group_backward(saved: Saved<'_>, grad: &[f32], segment: Range<usize>, kv_head
                     let at = offset + r * stride;
                     let (o, g) = (&saved.out[at..at + d], &grad[at..at + d]);
                     let delta = sum(d, |i| o[i] * g[i]);
-                    let seen = block.first_visible + r;
+                    let seen = block.seen(r);
                     for (ds, p) in ds[..seen].iter_mut().zip(&p[..seen]) {
                         *ds = p * (*ds - delta);
                     }

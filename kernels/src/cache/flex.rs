@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use super::{Slots, Spans};
+use super::{Slots, Span, Spans};
 use crate::attention::block::{Block, ROWS};
 use crate::simd::View;
 
@@ -33,6 +33,9 @@ pub(crate) fn attention(
         taken += span.length;
     }
     tasks.into_par_iter().for_each_init(Vec::new, |scores, (span, q, out)| {
+        if span.length == 1 && heads / kv_heads <= ROWS {
+            return single(q, keys, values, out, span, [heads, kv_heads, head_dim, capacity], scores);
+        }
         let cached = span.row * capacity * kv_width;
         for head in 0..heads {
             let kv = cached + head / group * head_dim;
@@ -44,6 +47,7 @@ pub(crate) fn attention(
                     k: View::rows(&keys[kv..], kv_width),
                     v: View::rows(&values[kv..], kv_width),
                     first_visible: span.start + start + 1,
+                    step: 1,
                     head_dim,
                 };
                 block.forward(&mut out[at..], width, None, scores);
@@ -51,4 +55,38 @@ pub(crate) fn attention(
         }
     });
     out
+}
+
+/// One new token: the heads of a group are the rows of a block, so that keys are read once per group.
+///
+/// A block has at least two rows (a lone head stands twice): matrix products of one row take another path through the
+/// library and would round differently from the packed attention the trainer recomputes log-probabilities with.
+fn single(
+    q: &[f32],
+    keys: &[f32],
+    values: &[f32],
+    out: &mut [f32],
+    span: &Span,
+    [heads, kv_heads, head_dim, capacity]: [usize; 4],
+    scores: &mut Vec<f32>,
+) {
+    let (kv_width, group) = (kv_heads * head_dim, heads / kv_heads);
+    let rows = group.max(2);
+    let mut local = vec![0.0; rows * head_dim];
+    for kv_head in 0..kv_heads {
+        let kv = span.row * capacity * kv_width + kv_head * head_dim;
+        let at = kv_head * group * head_dim;
+        let block = Block {
+            q: View::rows(&q[at..], if group == 1 { 0 } else { head_dim }),
+            rows,
+            k: View::rows(&keys[kv..], kv_width),
+            v: View::rows(&values[kv..], kv_width),
+            first_visible: span.start + 1,
+            step: 0,
+            head_dim,
+        };
+        block.forward(&mut local, head_dim, None, scores);
+        let width = group * head_dim;
+        out[at..at + width].copy_from_slice(&local[..width]);
+    }
 }

@@ -37,6 +37,15 @@ pub struct ActionTokens {
     pub reference_logprob: Option<Tensor<1>>,
 }
 
+/// The result of [`value_loss`].
+#[derive(Debug, Clone)]
+pub struct ValueLoss {
+    /// `[1]`, differentiable.
+    pub loss: Tensor<1>,
+    /// `[n]`, 1 where the clipped value gave the larger error, without gradient.
+    pub clipped: Tensor<1>,
+}
+
 /// Loss and what is worth knowing about it. All sums are weighted as the loss is.
 #[derive(Debug, Clone)]
 pub struct PpoLoss {

@@ -1,6 +1,6 @@
 use burn::tensor::Tensor;
 
-use super::{ActionTokens, PpoLoss, PpoLossConfig};
+use super::{ActionTokens, PpoLoss, PpoLossConfig, ValueLoss};
 
 /// Σ w·[max(−A·ρ, −A·clip(ρ)) with dual clip − c_H·H + c_KL·k3], ρ = exp(clamp(lp − old, ±20)).
 ///
@@ -41,23 +41,28 @@ pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, c
 /// Σ w·½·max((V − R)², (V_c − R)²), V_c = clip(V, V_old ± clip).
 ///
 /// # Shapes
-/// - all `[n]` → `[1]`
+/// - all `[n]`
 pub fn value_loss(
     values: Tensor<1>,
     old_values: Tensor<1>,
     returns: Tensor<1>,
     weight: Tensor<1>,
     clip: Option<f32>,
-) -> Tensor<1> {
+) -> ValueLoss {
     let free = (values.clone() - returns.clone()).square();
-    let worse = match clip {
+    let (worse, clipped) = match clip {
         Some(clip) => {
             let delta = (values - old_values.clone()).clamp(-clip, clip);
-            let clipped = (old_values + delta - returns).square();
-            free.clone().mask_where(clipped.clone().greater(free), clipped)
+            let moved = (old_values + delta - returns).square();
+            let is_clipped = moved.clone().greater(free.clone());
+            (free.mask_where(is_clipped.clone(), moved), is_clipped.float())
         }
-        None => free,
+        None => {
+            let none = free.zeros_like();
+            (free, none)
+        }
     };
     let masked = weight.clone().equal_elem(0.0);
-    (worse.mask_fill(masked, 0.0) * weight * 0.5).sum()
+    let loss = (worse.mask_fill(masked.clone(), 0.0) * weight * 0.5).sum();
+    ValueLoss { loss, clipped: clipped.mask_fill(masked, 0.0).detach() }
 }
