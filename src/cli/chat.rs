@@ -1,4 +1,4 @@
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use anyhow::Context;
 use rlver::device::DeviceChoice;
@@ -56,8 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     let prompt = stdin.is_terminal();
     loop {
         if prompt {
-            print!("you> ");
-            std::io::stdout().flush()?;
+            super::print(format_args!("you> "));
         }
         let mut line = String::new();
         if stdin.lock().read_line(&mut line).context("cannot read standard input")? == 0 {
@@ -68,20 +67,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
             "/quit" | "/exit" => return Ok(Ended::Done),
             "/reset" => {
                 chat.transcript = Transcript::default();
-                println!("(forgotten)");
+                say!("(forgotten)");
             }
             "/thoughts" => {
                 chat.show_thoughts = !chat.show_thoughts;
-                println!("(thoughts are {})", if chat.show_thoughts { "shown" } else { "hidden" });
+                say!("(thoughts are {})", if chat.show_thoughts { "shown" } else { "hidden" });
             }
-            "/system" => println!("(system: {})", chat.system_prompt("")),
+            "/system" => say!("(system: {})", chat.system_prompt("")),
             text => match text.strip_prefix("/system ") {
                 Some(system) => {
                     chat.system = Some(system.trim().to_string());
                     chat.transcript = Transcript::default();
-                    println!("(new system prompt; the conversation starts again)");
+                    say!("(new system prompt; the conversation starts again)");
                 }
-                None if text.starts_with('/') => println!("(commands: /reset /system TEXT /thoughts /quit)"),
+                None if text.starts_with('/') => say!("(commands: /reset /system TEXT /thoughts /quit)"),
                 None => chat.answer(text)?,
             },
         }
@@ -138,7 +137,7 @@ impl<'a> Chat<'a> {
         let ids = self.policy.chat.prompt_ids(&messages)?;
         if ids.len() >= self.engine.capacity() {
             self.transcript.0.pop();
-            println!("(the conversation is too long for --max-context {}; /reset to go on)", self.engine.capacity());
+            say!("(the conversation is too long for --max-context {}; /reset to go on)", self.engine.capacity());
             return Ok(());
         }
         let turn = self.transcript.0.len() as u64;
@@ -164,11 +163,11 @@ impl<'a> Chat<'a> {
         }
         raw.extend(decoder.flush());
         if self.mode == ReplyMode::Think && !self.show_thoughts && !raw.contains(think::CLOSE) {
-            print!("{}", raw.trim_start());
+            super::print(format_args!("{}", raw.trim_start()));
         } else {
             self.print_from(&raw, &mut shown)?;
         }
-        println!();
+        say!("");
         Ok(raw)
     }
 
@@ -178,9 +177,8 @@ impl<'a> Chat<'a> {
             let reply = end + think::CLOSE.len();
             *shown = (*shown).max(reply + (raw[reply..].len() - raw[reply..].trim_start().len()));
         }
-        print!("{}", &raw[*shown..]);
+        super::print(format_args!("{}", &raw[*shown..]));
         *shown = raw.len();
-        std::io::stdout().flush()?;
         Ok(())
     }
 }

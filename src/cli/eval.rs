@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         })?;
     bar.finish_and_clear();
     let summary = Summary::new(&outcomes(&episodes), args.seed)?;
-    println!("{}", summary.table());
+    say!("{}", summary.table());
     if let Some(path) = &args.json {
         let mut result = summary.to_json();
         // Everything the score depends on, so that it can be reproduced.

@@ -1,6 +1,13 @@
 //! The command line: one file per subcommand, each thin: parse, call the library, print.
 
+/// Prints a line on standard output. A reader that went away (`rlver … | head`) ends the program quietly, where
+/// `println!` would panic.
+macro_rules! say {
+    ($($text:tt)*) => { crate::cli::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+
 mod chat;
+mod curve;
 mod eval;
 mod recipe;
 mod score;
@@ -28,6 +35,8 @@ enum Command {
     Chat(chat::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
+    /// Draw a metric of one or several runs.
+    Curve(curve::Args),
     /// Check a recipe or explain every key.
     #[command(subcommand)]
     Recipe(recipe::Command),
@@ -41,12 +50,22 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
+/// Writes to standard output at once.
+pub(crate) fn print(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+        std::process::exit(i32::from(error.kind() != std::io::ErrorKind::BrokenPipe));
+    }
+}
+
 /// Runs the command line.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Chat(args) => chat::run(args),
+        Command::Curve(args) => curve::run(args),
         Command::Score(args) => score::run(args),
         Command::Recipe(command) => recipe::run(command),
     };

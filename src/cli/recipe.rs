@@ -22,8 +22,8 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: Command) -> anyhow::Result<Ended> {
     match command {
-        Command::Check { recipe, set } => print!("{}", Recipe::load(&recipe, &set)?.to_toml()),
-        Command::Explain => print!("{}", explain()),
+        Command::Check { recipe, set } => super::print(format_args!("{}", Recipe::load(&recipe, &set)?.to_toml())),
+        Command::Explain => super::print(format_args!("{}", explain())),
     }
     Ok(Ended::Done)
 }

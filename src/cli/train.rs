@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     screen.clear();
     match outcome {
         Outcome::Interrupted { step } => {
-            println!("stopped after step {step}; continue with: rlver train {} --resume{}", args.recipe.display(), {
+            say!("stopped after step {step}; continue with: rlver train {} --resume{}", args.recipe.display(), {
                 let default = Path::new(&recipe.run.out).join(args.recipe.file_stem().unwrap_or_default());
                 if folder == default { String::new() } else { format!(" --out {}", folder.display()) }
             });
@@ -68,14 +68,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         }
         Outcome::Finished { policy, evaluation } => {
             if let Some(evaluation) = evaluation {
-                println!("\nheld-out people, before and after training:\n");
-                println!("{}", before_after_table(&evaluation.0, &evaluation.1));
+                say!("\nheld-out people, before and after training:\n");
+                say!("{}", before_after_table(&evaluation.0, &evaluation.1));
             }
-            println!("done in {}", human_duration(begun.elapsed().as_secs_f64()));
-            println!("model:    {}", policy.display());
-            println!("curve:    {}", folder.join("curve.svg").display());
-            println!("episodes: {}", folder.join("episodes").display());
-            println!("talk to it: rlver chat --model {}", policy.display());
+            say!("done in {}", human_duration(begun.elapsed().as_secs_f64()));
+            say!("model:    {}", policy.display());
+            say!("curve:    {}", folder.join("curve.svg").display());
+            say!("episodes: {}", folder.join("episodes").display());
+            say!("talk to it: rlver chat --model {}", policy.display());
             Ok(Ended::Done)
         }
     }
@@ -101,9 +101,9 @@ impl Screen {
 
     fn line(&self, text: &str) {
         if self.live {
-            self.bar.suspend(|| println!("{text}"));
+            self.bar.suspend(|| say!("{text}"));
         } else {
-            println!("{text}");
+            say!("{text}");
         }
     }
 

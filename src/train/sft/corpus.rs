@@ -26,10 +26,22 @@ const EXCHANGED_SHARE: f64 = 0.6;
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
 
+/// Weight in the loss of the tokens that take up what the person talks about.
+const SUBJECT_WEIGHT: f32 = 3.0;
+
+/// Echo exercises per dialogue: lists of made-up things to be said back. They teach a small network to copy, which
+/// scripted dialogues alone do not.
+const ECHOES_PER_DIALOGUE: f64 = 0.5;
+
+/// Made-up things in an echo exercise at most.
+const MAX_ECHO: usize = 10;
+
 /// Scripted dialogues: a supporter of mixed strategies and mixed quality with the built-in users.
 #[derive(Debug)]
 pub struct Corpus {
     dialogues: Vec<Scripted>,
+    /// Lists of made-up things.
+    echoes: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -46,6 +58,8 @@ struct ScriptedTurn {
     kept: bool,
     thought: String,
     reply: String,
+    /// What the person had just talked about.
+    subject: Option<String>,
     answer: String,
     farewell: bool,
 }
@@ -72,16 +86,29 @@ impl Corpus {
                 Scripted::write(&users, profile, &words, seed, recipe.sft.think_share)
             })
             .collect();
-        Corpus { dialogues }
+        let mut rng = ChaCha8Rng::seed_from_u64(seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, u64::MAX]));
+        let echoes = (0..(count as f64 * ECHOES_PER_DIALOGUE) as usize)
+            .map(|i| {
+                let language = Language::ALL[i % 2];
+                let things: Vec<String> =
+                    (0..rng.random_range(2..=MAX_ECHO)).map(|_| words.draw(language, &mut rng)).collect();
+                things.join(if language == Language::Zh { "，" } else { ", " })
+            })
+            .collect();
+        Corpus { dialogues, echoes }
     }
 
     /// Everything said or thought, and the system prompts, for the tokenizer.
+    ///
+    /// Chinese characters come one by one, so that no token spans two: the same words are then the same tokens wherever
+    /// they stand, which makes them easy to take up.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.dialogues.iter().flat_map(|d| {
+        let whole = self.dialogues.iter().flat_map(|d| {
             let system = prompt::system(d.mode, d.profile.language());
             let turns = d.turns.iter().flat_map(|t| [t.thought.as_str(), &t.reply, &t.answer]);
             [system, d.opening.as_str(), think::OPEN, think::CLOSE].into_iter().chain(turns)
-        })
+        });
+        whole.flat_map(single_characters)
     }
 
     /// The dialogues as token rows: one a dialogue in direct mode, one a turn in think mode.
@@ -91,8 +118,24 @@ impl Corpus {
     pub fn rows(&self, policy: &Policy, user_weight: f32) -> Result<Vec<SftRow>, Error> {
         let rows: Result<Vec<Vec<SftRow>>, Error> =
             self.dialogues.par_iter().map(|d| d.rows(policy, user_weight)).collect();
-        Ok(rows?.into_iter().flatten().collect())
+        let mut rows: Vec<SftRow> = rows?.into_iter().flatten().collect();
+        for echo in &self.echoes {
+            let mut row = SftRow::context(policy.chat.prompt_ids(&[ChatMessage::user(echo)])?);
+            row.push(policy.tokenizer.encode_plain(echo), 1.0);
+            row.push(vec![policy.chat.turn_end()], 1.0);
+            rows.push(row);
+        }
+        Ok(rows)
     }
+}
+
+/// Cuts a text at its Chinese characters: each is a piece of its own, what lies between stays together.
+fn single_characters(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(is_han).flat_map(|piece| {
+        let split = piece.char_indices().next_back().filter(|(_, c)| is_han(*c)).map_or(piece.len(), |(at, _)| at);
+        let (before, character) = piece.split_at(split);
+        [before, character].into_iter().filter(|part| !part.is_empty())
+    })
 }
 
 impl Scripted {
@@ -120,6 +163,7 @@ impl Scripted {
                 kept: turn == 0 || rng.random_bool(THINK_TURN_SHARE),
                 thought: reply.thought,
                 reply: reply.text,
+                subject: key.map(str::to_string),
                 answer: answer.line,
                 farewell,
             });
@@ -138,16 +182,14 @@ impl Scripted {
         for turn in &self.turns {
             match self.mode {
                 ReplyMode::Direct => {
-                    row.push(policy.tokenizer.encode_plain(&turn.reply), 1.0);
-                    row.push(vec![policy.chat.turn_end()], 1.0);
+                    row.push_reply(policy, &turn.reply, turn.subject.as_deref());
                     if !turn.farewell {
                         row.push_user(policy, &turn.answer, user_weight);
                     }
                 }
                 ReplyMode::Think => {
                     let text = think::format(&turn.thought, &turn.reply);
-                    row.push(policy.tokenizer.encode_plain(&text), 1.0);
-                    row.push(vec![policy.chat.turn_end()], 1.0);
+                    row.push_reply(policy, &text, turn.subject.as_deref());
                     messages.push(ChatMessage::assistant(&turn.reply));
                     messages.push(ChatMessage::user(&turn.answer));
                     let next = SftRow::context(policy.chat.prompt_ids(&messages)?);
@@ -222,6 +264,24 @@ impl SftRow {
     fn push(&mut self, ids: Vec<u32>, weight: f32) {
         self.weights.extend(std::iter::repeat_n(weight, ids.len()));
         self.ids.extend(ids);
+    }
+
+    /// A reply and the token that ends it; the tokens of `subject` weigh more.
+    fn push_reply(&mut self, policy: &Policy, text: &str, subject: Option<&str>) {
+        let ids = policy.tokenizer.encode_plain(text);
+        let subjects: Vec<std::ops::Range<usize>> = subject
+            .into_iter()
+            .flat_map(|subject| text.match_indices(subject).map(|(at, found)| at..at + found.len()))
+            .collect();
+        let mut at = 0;
+        for id in &ids {
+            let end = at + policy.tokenizer.token_bytes(*id).len();
+            let inside = subjects.iter().any(|s| at < s.end && s.start < end);
+            self.weights.push(if inside { SUBJECT_WEIGHT } else { 1.0 });
+            at = end;
+        }
+        self.ids.extend(ids);
+        self.push(vec![policy.chat.turn_end()], 1.0);
     }
 
     /// The tokens from a closed assistant turn to the next one: the words weigh `weight`, the headers around them 0.
