@@ -65,7 +65,7 @@ impl Qwen2Config {
             "attention_dropout": 0.0,
             "hidden_act": "silu",
             "hidden_size": shape.hidden_size,
-            "initializer_range": 0.02,
+            "initializer_range": 1.0 / (shape.hidden_size as f64).sqrt(),
             "intermediate_size": shape.intermediate_size,
             "max_position_embeddings": shape.max_positions,
             "num_attention_heads": shape.heads,

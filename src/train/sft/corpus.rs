@@ -29,19 +29,14 @@ const THINK_TURN_SHARE: f64 = 0.35;
 /// Weight in the loss of the tokens that take up what the person talks about.
 const SUBJECT_WEIGHT: f32 = 3.0;
 
-/// Echo exercises per dialogue: lists of made-up things to be said back. They teach a small network to copy, which
-/// scripted dialogues alone do not.
-const ECHOES_PER_DIALOGUE: f64 = 0.5;
-
 /// Made-up things in an echo exercise at most.
-const MAX_ECHO: usize = 10;
+const MAX_ECHO: usize = 24;
 
 /// Scripted dialogues: a supporter of mixed strategies and mixed quality with the built-in users.
 #[derive(Debug)]
 pub struct Corpus {
     dialogues: Vec<Scripted>,
-    /// Lists of made-up things.
-    echoes: Vec<String>,
+    words: WordPool,
 }
 
 #[derive(Debug)]
@@ -86,16 +81,7 @@ impl Corpus {
                 Scripted::write(&users, profile, &words, seed, recipe.sft.think_share)
             })
             .collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, u64::MAX]));
-        let echoes = (0..(count as f64 * ECHOES_PER_DIALOGUE) as usize)
-            .map(|i| {
-                let language = Language::ALL[i % 2];
-                let things: Vec<String> =
-                    (0..rng.random_range(2..=MAX_ECHO)).map(|_| words.draw(language, &mut rng)).collect();
-                things.join(if language == Language::Zh { "，" } else { ", " })
-            })
-            .collect();
-        Corpus { dialogues, echoes }
+        Corpus { dialogues, words }
     }
 
     /// Everything said or thought, and the system prompts, for the tokenizer.
@@ -118,11 +104,26 @@ impl Corpus {
     pub fn rows(&self, policy: &Policy, user_weight: f32) -> Result<Vec<SftRow>, Error> {
         let rows: Result<Vec<Vec<SftRow>>, Error> =
             self.dialogues.par_iter().map(|d| d.rows(policy, user_weight)).collect();
-        let mut rows: Vec<SftRow> = rows?.into_iter().flatten().collect();
-        for echo in &self.echoes {
-            let mut row = SftRow::context(policy.chat.prompt_ids(&[ChatMessage::user(echo)])?);
-            row.push(policy.tokenizer.encode_plain(echo), 1.0);
+        Ok(rows?.into_iter().flatten().collect())
+    }
+
+    /// Echo exercises of about `tokens` tokens in all: lists of made-up things to be said back. They teach a small
+    /// network to take up what was said, which the dialogues alone do not.
+    ///
+    /// # Errors
+    /// When the chat template cannot render them.
+    pub fn echo_rows(&self, policy: &Policy, tokens: usize, seed: u64) -> Result<Vec<SftRow>, Error> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (mut rows, mut total) = (Vec::new(), 0);
+        while total < tokens {
+            let language = Language::ALL[rng.random_range(0..2)];
+            let count = rng.random_range(2..=MAX_ECHO);
+            let things: Vec<String> = (0..count).map(|_| self.words.draw(language, &mut rng)).collect();
+            let echo = things.join(if language == Language::Zh { "，" } else { ", " });
+            let mut row = SftRow::context(policy.chat.prompt_ids(&[ChatMessage::user(&echo)])?);
+            row.push(policy.tokenizer.encode_plain(&echo), 1.0);
             row.push(vec![policy.chat.turn_end()], 1.0);
+            total += row.ids.len();
             rows.push(row);
         }
         Ok(rows)
@@ -206,6 +207,7 @@ impl Scripted {
 }
 
 /// What the people of a set of profiles talk about, per language: characters of Chinese, words of English.
+#[derive(Debug)]
 struct WordPool {
     zh: Vec<String>,
     en: Vec<String>,

@@ -60,6 +60,9 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
     };
     let mut log = MetricsLog::append(folder.metrics())?;
     let mut events = EventWriter::resume(folder.tensorboard(), step as u64 + 1)?;
+    let echo_seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, u64::MAX]);
+    let echoes = corpus.echo_rows(&policy, recipe.sft.echo_steps * recipe.sft.batch_tokens, echo_seed)?;
+    let mut exercises = Batches::new(&echoes, recipe);
     let mut batches = Batches::new(&rows, recipe);
     while step < recipe.run.steps {
         if options.stop.is_raised() {
@@ -67,7 +70,8 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
             return Ok(Outcome::Interrupted { step });
         }
         let begun = Instant::now();
-        let batch = batches.get(step);
+        let echo_steps = recipe.sft.echo_steps;
+        let batch = if step < echo_steps { exercises.get(step) } else { batches.get(step - echo_steps) };
         step += 1;
         let lr = learning_rate(recipe, step)?;
         let tracked = learner.model.tracked();
