@@ -1,2 +1,6 @@
-//! Integration tests.
+//! Integration tests of the `rlver` crate, in one binary: links are slow.
+
+mod builtin_user;
+mod metrics;
 mod objectives;
+mod supporter;
