@@ -3,4 +3,6 @@
 mod builtin_user;
 mod metrics;
 mod objectives;
+mod rules;
 mod supporter;
+mod tiny;
