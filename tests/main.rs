@@ -3,6 +3,7 @@
 mod builtin_user;
 mod metrics;
 mod objectives;
+mod parity;
 mod rules;
 mod supporter;
 mod tiny;
