@@ -4,6 +4,7 @@ mod builtin_user;
 mod metrics;
 mod objectives;
 mod parity;
+mod profiles;
 mod rules;
 mod supporter;
 mod tiny;
