@@ -1,6 +1,7 @@
 //! Integration tests of the `rlver` crate, in one binary: links are slow.
 
 mod builtin_user;
+mod cli;
 mod metrics;
 mod objectives;
 mod parity;
