@@ -6,6 +6,7 @@ mod metrics;
 mod objectives;
 mod parity;
 mod profiles;
+mod regression;
 mod rules;
 mod supporter;
 mod tiny;
