@@ -53,7 +53,9 @@ pub enum Error {
     #[error("run folder {0} exists already; continue it with --resume, or choose another with --out")]
     RunExists(PathBuf),
     /// Nothing to resume from.
-    #[error("{0} holds no checkpoint to resume from; start the run without --resume")]
+    #[error(
+        "{0} holds no checkpoint to resume from; remove it, or choose another with --out, and start without --resume"
+    )]
     NothingToResume(PathBuf),
     /// A file of ours whose contents are damaged.
     #[error("{path} is damaged: {problem}")]

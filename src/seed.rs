@@ -2,7 +2,7 @@
 
 /// Mixes several numbers into one seed (SplitMix64's finaliser after each).
 pub fn mix(parts: &[u64]) -> u64 {
-    parts.iter().fold(0x5eed_0f_e307_1045, |state, part| {
+    parts.iter().fold(0x5e_ed0f_e307_1045, |state, part| {
         let mut z = (state ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

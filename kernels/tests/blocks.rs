@@ -17,9 +17,11 @@ fn linear_equals_the_reference() {
             close("dx", &g[0], &eg[0], 3e-6);
             close("dw", &g[1], &eg[1], 3e-6);
             if with_bias {
-                let (_, g) =
-                    with_gradients(&[bias.clone()], || linear::linear(x.clone(), w.clone(), b.clone()).unwrap());
-                let (_, eg) = with_gradients(&[bias.clone()], || linear::reference(x.clone(), w.clone(), b.clone()));
+                let (_, g) = with_gradients(std::array::from_ref(&bias), || {
+                    linear::linear(x.clone(), w.clone(), b.clone()).unwrap()
+                });
+                let (_, eg) =
+                    with_gradients(std::array::from_ref(&bias), || linear::reference(x.clone(), w.clone(), b.clone()));
                 close("db", &g[0], &eg[0], 3e-6);
             }
         }
@@ -30,7 +32,9 @@ fn linear_equals_the_reference() {
 fn rms_norm_equals_the_reference() {
     for (rows, width) in [(1, 8), (70, 48), (131, 65)] {
         let (x, w) = (leaf([rows, width], 1, 2.0), leaf([width], 2, 1.0));
-        let run = |f: &dyn Fn() -> Tensor<2>| (with_gradients(&[x.clone()], f), with_gradients(&[w.clone()], f));
+        let run = |f: &dyn Fn() -> Tensor<2>| {
+            (with_gradients(std::array::from_ref(&x), f), with_gradients(std::array::from_ref(&w), f))
+        };
         let ((y, dx), (_, dw)) = run(&|| norm::rms_norm(x.clone(), w.clone(), 1e-6).unwrap());
         let ((ey, edx), (_, edw)) = run(&|| norm::reference(x.clone(), w.clone(), 1e-6));
         close("y", &y, &ey, 2e-6);
@@ -44,8 +48,8 @@ fn rotation_equals_the_reference_and_preserves_length() {
     let positions: Vec<usize> = (0..70).map(|i| i * 37 % 4000).collect();
     let table = rotary::RotaryTable::new(&positions, 32, 1e6, &Device::flex().autodiff());
     let x = leaf([70, 3, 32], 1, 1.0);
-    let (y, g) = with_gradients(&[x.clone()], || rotary::rotate(x.clone(), &table).unwrap());
-    let (ey, eg) = with_gradients(&[x.clone()], || rotary::reference(x.clone(), &table));
+    let (y, g) = with_gradients(std::array::from_ref(&x), || rotary::rotate(x.clone(), &table).unwrap());
+    let (ey, eg) = with_gradients(std::array::from_ref(&x), || rotary::reference(x.clone(), &table));
     close("y", &y, &ey, 2e-6);
     close("dx", &g[0], &eg[0], 2e-6);
     let norm = |v: &[f32]| v.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();

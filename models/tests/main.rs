@@ -1,4 +1,5 @@
 //! Tests of the models crate against golden values and real checkpoints.
 
 mod parity;
+mod smollm2;
 mod tokenizer;

@@ -81,7 +81,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         })?;
     bar.finish_and_clear();
     let summary = Summary::new(&outcomes(&episodes), args.seed)?;
-    say!("{}", summary.table());
     if let Some(path) = &args.json {
         let mut result = summary.to_json();
         // Everything the score depends on, so that it can be reproduced.
@@ -106,6 +105,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         let lines: Result<Vec<String>, _> = episodes.iter().map(serde_json::to_string).collect();
         write(path, &(lines?.join("\n") + "\n"))?;
     }
+    // Last, so that the files are there even when nobody reads the table.
+    say!("{}", summary.table());
     Ok(Ended::Done)
 }
 

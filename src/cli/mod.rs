@@ -13,6 +13,7 @@ mod recipe;
 mod score;
 mod train;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -52,11 +53,19 @@ pub(crate) enum Ended {
 
 /// Writes to standard output at once.
 pub(crate) fn print(text: std::fmt::Arguments<'_>) {
-    use std::io::Write;
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
-        std::process::exit(i32::from(error.kind() != std::io::ErrorKind::BrokenPipe));
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        tell(format_args!("error: cannot write to standard output: {error}"));
+        std::process::exit(1);
     }
+}
+
+/// Writes a line to standard error. Unlike `eprintln!` it does not panic when nobody reads.
+pub(crate) fn tell(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Runs the command line.
@@ -74,11 +83,13 @@ pub(crate) fn main() -> ExitCode {
         // 128 + SIGINT, as shells report it.
         Ok(Ended::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            #[allow(clippy::print_stderr)]
-            {
-                eprintln!("error: {error}");
-                for cause in error.chain().skip(1) {
-                    eprintln!("  because: {cause}");
+            let mut said = error.to_string();
+            tell(format_args!("error: {said}"));
+            for cause in error.chain().skip(1).map(ToString::to_string) {
+                // Many messages name their cause themselves.
+                if !said.contains(&cause) {
+                    tell(format_args!("  because: {cause}"));
+                    said = cause;
                 }
             }
             ExitCode::FAILURE

@@ -1,4 +1,4 @@
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,10 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
             std::process::exit(130);
         }
         raised.raise();
-        #[allow(clippy::print_stderr)]
-        {
-            eprintln!("\nfinishing this step, then stopping with a checkpoint (Ctrl-C again to stop at once)");
-        }
+        super::tell("\nfinishing this step, then stopping with a checkpoint (Ctrl-C again to stop at once)");
     })
     .context("cannot listen for Ctrl-C")?;
 
@@ -60,22 +57,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     screen.clear();
     match outcome {
         Outcome::Interrupted { step } => {
-            say!("stopped after step {step}; continue with: rlver train {} --resume{}", args.recipe.display(), {
-                let default = Path::new(&recipe.run.out).join(args.recipe.file_stem().unwrap_or_default());
-                if folder == default { String::new() } else { format!(" --out {}", folder.display()) }
-            });
+            // The folder's own recipe holds every override the run was started with.
+            let folder = folder.display();
+            screen.line(&format!(
+                "stopped after step {step}; continue with: rlver train {folder}/recipe.toml --resume --out {folder}"
+            ));
             Ok(Ended::Interrupted)
         }
         Outcome::Finished { policy, evaluation } => {
             if let Some(evaluation) = evaluation {
-                say!("\nheld-out people, before and after training:\n");
-                say!("{}", before_after_table(&evaluation.0, &evaluation.1));
+                screen.line("\nheld-out people, before and after training:\n");
+                screen.line(&before_after_table(&evaluation.0, &evaluation.1));
             }
-            say!("done in {}", human_duration(begun.elapsed().as_secs_f64()));
-            say!("model:    {}", policy.display());
-            say!("curve:    {}", folder.join("curve.svg").display());
-            say!("episodes: {}", folder.join("episodes").display());
-            say!("talk to it: rlver chat --model {}", policy.display());
+            screen.line(&format!("done in {}", human_duration(begun.elapsed().as_secs_f64())));
+            screen.line(&format!("model:    {}", policy.display()));
+            screen.line(&format!("curve:    {}", folder.join("curve.svg").display()));
+            screen.line(&format!("episodes: {}", folder.join("episodes").display()));
+            screen.line(&format!("talk to it: rlver chat --model {}", policy.display()));
             Ok(Ended::Done)
         }
     }
@@ -99,12 +97,12 @@ impl Screen {
         Screen { bar, eta: Eta::new(), live }
     }
 
+    /// Prints a line above the bar. A reader that went away is no reason to lose a run.
     fn line(&self, text: &str) {
-        if self.live {
-            self.bar.suspend(|| say!("{text}"));
-        } else {
-            say!("{text}");
-        }
+        let print = || {
+            let _ = writeln!(std::io::stdout(), "{text}");
+        };
+        if self.live { self.bar.suspend(print) } else { print() }
     }
 
     fn show(&mut self, event: Event<'_>) {
@@ -144,7 +142,7 @@ fn step_line(metrics: &Metrics, last: usize) -> Option<String> {
     let step = metrics.step();
     if let Some(loss) = get("sft/loss") {
         let heldout = get("sft/heldout_loss").map_or_else(String::new, |l| format!("  held-out {l:.3}"));
-        let quiet = step % 10 != 0 && step != 1 && step as usize != last && heldout.is_empty();
+        let quiet = !step.is_multiple_of(10) && step != 1 && step as usize != last && heldout.is_empty();
         return (!quiet).then(|| {
             format!(
                 "step {step}/{last}  loss {loss:.3}{heldout}  {:.0} tokens/s",

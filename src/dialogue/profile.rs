@@ -235,7 +235,7 @@ fn parse_line(line: &str) -> Result<Profile, (String, String)> {
     };
     for key in ["id", "player", "scene", "main_cha", "task", "first_talk"] {
         match object.get(key) {
-            Some(v) if !v.is_string() && !(key == "first_talk" && v.is_null()) => {
+            Some(v) if !(v.is_string() || key == "first_talk" && v.is_null()) => {
                 return Err((key.into(), format!("must be a string, found {v}")));
             }
             None if key != "first_talk" => return Err((key.into(), "is missing".into())),

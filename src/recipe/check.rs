@@ -13,6 +13,12 @@ fn at_least(key: &'static str, value: usize, least: usize) -> Result<(), RecipeE
     if value < least { refuse(key, value, format!("must be at least {least}")) } else { Ok(()) }
 }
 
+/// Sizes that no machine holds are refused here, where the key can still be named, and not by the allocator.
+fn between(key: &'static str, value: usize, least: usize, most: usize) -> Result<(), RecipeError> {
+    at_least(key, value, least)?;
+    if value > most { refuse(key, value, format!("must be at most {most}")) } else { Ok(()) }
+}
+
 fn within(key: &'static str, value: f64, low: f64, high: f64) -> Result<(), RecipeError> {
     if !(value >= low && value <= high) {
         return refuse(key, value, format!("must lie between {low} and {high}"));
@@ -53,16 +59,19 @@ impl Recipe {
 
     fn check_sft(&self) -> Result<(), RecipeError> {
         let s = &self.sft;
-        at_least("sft.vocab_size", s.vocab_size, 512)?;
-        at_least("sft.layers", s.layers, 1)?;
-        at_least("sft.dialogues", s.dialogues, 1)?;
+        between("sft.vocab_size", s.vocab_size, 512, 1_000_000)?;
+        between("sft.layers", s.layers, 1, 1_000)?;
+        between("sft.hidden_size", s.hidden_size, 1, 65_536)?;
+        between("sft.intermediate_size", s.intermediate_size, 1, 1_000_000)?;
+        between("sft.max_positions", s.max_positions, 1, 1_000_000_000)?;
+        between("sft.dialogues", s.dialogues, 1, 100_000_000)?;
         at_least("sft.batch_tokens", s.batch_tokens, 256)?;
         within("sft.think_share", s.think_share, 0.0, 1.0)?;
         within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
-        if s.heads == 0 || s.kv_heads == 0 || s.heads % s.kv_heads != 0 {
+        if s.heads == 0 || s.kv_heads == 0 || !s.heads.is_multiple_of(s.kv_heads) {
             return refuse("sft.heads", s.heads, format!("must be a multiple of sft.kv_heads = {}", s.kv_heads));
         }
-        if s.hidden_size % (2 * s.heads) != 0 {
+        if !s.hidden_size.is_multiple_of(2 * s.heads) {
             return refuse("sft.hidden_size", s.hidden_size, "must be an even multiple of sft.heads");
         }
         Ok(())
@@ -71,7 +80,7 @@ impl Recipe {
     fn check_rollout(&self) -> Result<(), RecipeError> {
         let r = &self.rollout;
         at_least("rollout.dialogues", r.dialogues, 1)?;
-        at_least("rollout.n", r.n, 1)?;
+        between("rollout.n", r.n, 1, 10_000)?;
         at_least("rollout.max_turns", r.max_turns, 1)?;
         at_least("rollout.max_new_tokens", r.max_new_tokens, 1)?;
         at_least("rollout.batch", r.batch, 1)?;
@@ -80,7 +89,7 @@ impl Recipe {
         within("rollout.top_p", r.top_p, 1e-6, 1.0)?;
         within("rollout.min_p", r.min_p, 0.0, 0.999)?;
         within("eval.temperature", self.eval.temperature, 0.0, 100.0)?;
-        at_least("eval.seeds", self.eval.seeds, 1)?;
+        between("eval.seeds", self.eval.seeds, 1, 10_000)?;
         at_least("eval.max_turns", self.eval.max_turns, 1)?;
         within("user.max_unscored", self.user.max_unscored, 0.0, 1.0)?;
         for (key, value) in

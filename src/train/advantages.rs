@@ -1,7 +1,7 @@
 use crate::Error;
 use crate::objective::{
-    AdvantageEstimator, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, place_terminal_reward,
-    reinforce_plus_plus, whiten,
+    AdvantageEstimator, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, informative_groups,
+    place_terminal_reward, reinforce_plus_plus, whiten,
 };
 use crate::recipe::{KlUse, ObjectiveSection};
 use crate::rollout::Episode;
@@ -82,7 +82,7 @@ fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         out.returns.push(gae.returns);
     }
     if objective.whiten {
-        out.advantages = whitened(&out.advantages)?;
+        out.advantages = whitened(&out.advantages, |_| true)?;
     }
     Ok(out)
 }
@@ -100,7 +100,12 @@ fn with_groups(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         .map(|row| vec![by_dialogue[&inputs.episodes[row.episode].dialogue]; row.actions.len()])
         .collect();
     if objective.advantage.whitens() {
-        advantages = whitened(&advantages)?;
+        // Groups that compare nothing stay at 0: they neither shift the others nor are shifted.
+        let informative = informative_groups(&scores, &groups)?;
+        let by_dialogue: std::collections::HashMap<u64, bool> =
+            scored.iter().map(|e| e.dialogue).zip(informative).collect();
+        let kept = |row: &TrainRow| by_dialogue[&inputs.episodes[row.episode].dialogue];
+        advantages = whitened(&advantages, |r| kept(&inputs.rows[r]))?;
     }
     Ok(Advantages {
         returns: advantages.clone(),
@@ -118,8 +123,9 @@ fn reinforce(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Resu
     Ok(Advantages { advantages: result.advantages, returns: result.returns, uninformative_groups: 0 })
 }
 
-fn whitened(rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, Error> {
-    let masks: Vec<Vec<bool>> = rows.iter().map(|r| vec![true; r.len()]).collect();
+/// Whitens the rows that `keep` names, over their tokens; the others become 0.
+fn whitened(rows: &[Vec<f64>], keep: impl Fn(usize) -> bool) -> Result<Vec<Vec<f64>>, Error> {
+    let masks: Vec<Vec<bool>> = rows.iter().enumerate().map(|(r, row)| vec![keep(r); row.len()]).collect();
     let rows: Vec<MaskedRow<'_>> = rows.iter().zip(&masks).map(|(values, mask)| MaskedRow { values, mask }).collect();
     Ok(whiten(&rows, true)?)
 }

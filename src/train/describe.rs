@@ -20,12 +20,15 @@ pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
     let tokens: usize = episodes.iter().map(Episode::action_tokens).sum();
     let turns: usize = episodes.iter().map(|e| e.turns.len()).sum();
     let guarded: usize = episodes.iter().map(Episode::guarded_turns).sum();
-    metrics.insert("emotion/mean", mean(finals.iter().copied()));
-    metrics.insert("emotion/success_rate", mean(finals.iter().map(|f| f64::from(u8::from(*f >= 100.0)))));
-    metrics.insert("emotion/failure_rate", mean(finals.iter().map(|f| f64::from(u8::from(*f < 10.0)))));
+    // Without a score nothing was measured: no value is not the same as 0.
+    if !scored.is_empty() {
+        metrics.insert("emotion/mean", mean(finals.iter().copied()));
+        metrics.insert("emotion/success_rate", mean(finals.iter().map(|f| f64::from(u8::from(*f >= 100.0)))));
+        metrics.insert("emotion/failure_rate", mean(finals.iter().map(|f| f64::from(u8::from(*f < 10.0)))));
+        metrics.insert("reward/mean", reward_mean);
+        metrics.insert("reward/std", mean(rewards.iter().map(|r| (r - reward_mean).powi(2))).sqrt());
+    }
     metrics.insert("emotion/guard_rate", guarded as f64 / turns.max(1) as f64);
-    metrics.insert("reward/mean", reward_mean);
-    metrics.insert("reward/std", mean(rewards.iter().map(|r| (r - reward_mean).powi(2))).sqrt());
     metrics.insert("rollout/dialogues", episodes.len() as f64);
     metrics.insert("rollout/tokens", tokens as f64);
     metrics.insert("rollout/tokens_per_turn", tokens as f64 / turns.max(1) as f64);

@@ -31,6 +31,8 @@ use crate::evaluate::Summary;
 use crate::metrics::Metrics;
 use crate::recipe::{Algorithm, Recipe};
 use crate::rollout::Progress;
+use crate::user::UserEngine;
+use crate::user::builtin::BuiltinUser;
 
 /// Asks a run to stop after the step in progress.
 #[derive(Debug, Default)]
@@ -98,9 +100,21 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
+    run_with_users(options, Box::new(BuiltinUser::new()), report)
+}
+
+/// As [`run`], with simulated users of your own instead of the recipe's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_users(
+    options: &RunOptions<'_>,
+    users: Box<dyn UserEngine>,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Error> {
     rlver_kernels::set_reference(options.recipe.run.kernels == crate::recipe::KernelChoice::Reference);
     match options.recipe.run.algorithm {
         Algorithm::Sft => sft::run(options, report),
-        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, report),
+        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, users, report),
     }
 }

@@ -22,21 +22,30 @@ use crate::objective::LrSchedule;
 use crate::recipe::{KlUse, LogprobSource, Recipe};
 use crate::rollout::{self, EndReason, Episode, Job, Policy, RolloutSettings};
 use crate::seed::{self, Purpose};
-use crate::user::builtin::BuiltinUser;
 use crate::user::{Emotion, UserEngine};
 
 /// Updates in a row that may be skipped for a non-finite gradient before the run gives up.
 const MAX_SKIPPED: usize = 3;
 
 /// Rollout, advantages, update, until the recipe's steps are done.
-pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    let mut trainer = Trainer::new(options, report)?;
+pub(super) fn run(
+    options: &RunOptions<'_>,
+    users: Box<dyn UserEngine>,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Error> {
+    let mut trainer = Trainer::new(options, users, report)?;
     let before = trainer.evaluate_once("before", report)?;
     while trainer.step < options.recipe.run.steps {
         if options.stop.is_raised() {
             break;
         }
-        trainer.advance(report)?;
+        if let Err(error) = trainer.advance(report) {
+            if matches!(error, Error::TooManyUnscored { .. }) {
+                // Nothing was updated in this step; what the steps before taught is kept.
+                trainer.checkpoint(report)?;
+            }
+            return Err(error);
+        }
         let every = options.recipe.checkpoint.every;
         if every > 0 && trainer.step.is_multiple_of(every) && trainer.step < options.recipe.run.steps {
             trainer.checkpoint(report)?;
@@ -72,7 +81,11 @@ struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    fn new(options: &RunOptions<'a>, report: &mut dyn FnMut(Event<'_>)) -> Result<Trainer<'a>, Error> {
+    fn new(
+        options: &RunOptions<'a>,
+        users: Box<dyn UserEngine>,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Trainer<'a>, Error> {
         let recipe = options.recipe;
         let train_profiles = load_profiles(&recipe.user.profiles, ProfileSet::builtin_train)?
             .filtered(|p| recipe.user.languages.contains(&p.language()))?;
@@ -125,7 +138,7 @@ impl<'a> Trainer<'a> {
         Ok(Trainer {
             recipe,
             folder,
-            users: Box::new(BuiltinUser::new()),
+            users,
             train_profiles,
             eval_profiles,
             policy,

@@ -132,7 +132,9 @@ pub fn update(
 
 /// Row indices of each mini-batch: dialogues are shuffled and never split.
 fn mini_batches(dialogues: &[u64], size: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
+    // Ids are sorted, so that neither the order of the rows nor how they mix dialogues decides who learns together.
     let mut order: Vec<u64> = dialogues.to_vec();
+    order.sort_unstable();
     order.dedup();
     let size = if size == 0 { order.len().max(1) } else { size };
     order.shuffle(rng);

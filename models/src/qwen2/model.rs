@@ -24,6 +24,7 @@ pub struct Qwen2 {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // there is one per network
 enum Head {
     Tied,
     Untied { weight: Tensor<2> },
@@ -190,7 +191,7 @@ impl Qwen2 {
     /// # Errors
     /// When an id is outside the vocabulary.
     pub fn forward(&self, packed: &Packed) -> Result<Tensor<2>, ModelError> {
-        Ok(self.run(&packed.ids, &packed.positions, Memory::Packed(&packed.segments), None)?)
+        self.run(&packed.ids, &packed.positions, Memory::Packed(&packed.segments), None)
     }
 
     /// As [`Qwen2::forward`], with the states before every block and the normalised last one: `layers + 1` tensors.

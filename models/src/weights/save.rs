@@ -29,6 +29,9 @@ impl WeightType {
     }
 }
 
+/// A tensor ready to be written: name, shape and bytes.
+type Encoded = (String, Vec<usize>, Vec<u8>);
+
 /// Writes `config.json` and the weights into an existing folder, in Hugging Face's layout. A tied head is not
 /// written twice.
 ///
@@ -41,12 +44,12 @@ pub fn save(model: &Qwen2, folder: &Path, dtype: WeightType) -> Result<(), Model
 fn save_sharded(model: &Qwen2, folder: &Path, dtype: WeightType, max_bytes: usize) -> Result<(), ModelError> {
     let config = model.config().to_json(dtype.name(), model.head_kind() == HeadKind::Value);
     write_text(&folder.join("config.json"), &format!("{config:#}\n"))?;
-    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = model
+    let tensors: Vec<Encoded> = model
         .parameters()
         .into_iter()
         .map(|(name, parameter)| (name, parameter.shape(), encode(&parameter.values(), dtype)))
         .collect();
-    let mut shards: Vec<Vec<&(String, Vec<usize>, Vec<u8>)>> = vec![vec![]];
+    let mut shards: Vec<Vec<&Encoded>> = vec![vec![]];
     let mut bytes = 0;
     for tensor in &tensors {
         if bytes > 0 && bytes + tensor.2.len() > max_bytes {
@@ -77,7 +80,7 @@ fn encode(values: &[f32], dtype: WeightType) -> Vec<u8> {
     }
 }
 
-fn write_shard(path: &Path, tensors: &[&(String, Vec<usize>, Vec<u8>)], dtype: WeightType) -> Result<(), ModelError> {
+fn write_shard(path: &Path, tensors: &[&Encoded], dtype: WeightType) -> Result<(), ModelError> {
     let dtype = match dtype {
         WeightType::F32 => Dtype::F32,
         WeightType::Bf16 => Dtype::BF16,
@@ -87,7 +90,12 @@ fn write_shard(path: &Path, tensors: &[&(String, Vec<usize>, Vec<u8>)], dtype: W
         (name.as_str(), view)
     });
     let metadata = Some([("format".to_string(), "pt".to_string())].into());
-    serialize_to_file(views, metadata, path).map_err(|e| ModelError::write(path, std::io::Error::other(e.to_string())))
+    serialize_to_file(views, metadata, path)
+        .map_err(|e| ModelError::write(path, std::io::Error::other(e.to_string())))?;
+    // The library leaves a file that only its owner may read; weights are as readable as the configuration beside them.
+    std::fs::metadata(path.with_file_name("config.json"))
+        .and_then(|config| std::fs::set_permissions(path, config.permissions()))
+        .map_err(|e| ModelError::write(path, e))
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), ModelError> {

@@ -102,6 +102,8 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
             report(Event::Checkpoint(&path));
         }
     }
+    let path = checkpoint::save(&folder, step, &learner, None, &policy.tokenizer, recipe.checkpoint.keep)?;
+    report(Event::Checkpoint(&path));
     checkpoint::save_model(&folder.policy(), &learner, &policy.tokenizer, recipe.model.save_dtype.weight_type())?;
     Ok(Outcome::Finished { policy: folder.policy(), evaluation: None })
 }

@@ -1,0 +1,129 @@
+//! One test per fault found so far, with what went wrong. Some faults are covered where the rule they broke is tested:
+//!
+//! - `rules::gradients`: rows of one dialogue that were not neighbours entered a mini-batch twice.
+//! - `rules::advantages`: whitening moved groups that compare nothing away from advantage 0.
+//! - `rules::scoring`: a step without any scored dialogue reported a mean emotion of 0.
+//! - `rules::scoring`: a run stopped for unscored dialogues lost what it had learnt since its last checkpoint.
+//! - `rules::reproduction`: a finished warm start left no checkpoint, so it could not be made longer.
+//! - `cli`: a reader that went away (`rlver train … | head`) ended the process with a panic, and with it the run.
+//! - `cli::interrupt`: the command printed on Ctrl-C forgot the overrides the run was started with, and was refused.
+
+use std::sync::Arc;
+
+use rlver::Error;
+use rlver::dialogue::{Language, Profile, ProfileSet};
+use rlver::recipe::Recipe;
+use rlver::user::builtin::BuiltinUser;
+use rlver::user::{Emotion, SessionSettings, UserEngine};
+
+use crate::tiny::{self, Home};
+
+/// A size of 0 passed the recipe's check and panicked when the configuration was built from it.
+#[test]
+fn sizes_of_zero_are_refused_with_the_recipe() {
+    for key in ["hidden_size", "intermediate_size", "max_positions", "layers", "heads", "kv_heads"] {
+        let set = [format!("sft.{key}=0")];
+        let error = Recipe::parse("r.toml", "[run]\nalgorithm = \"sft\"", &set).unwrap_err().to_string();
+        assert!(error.contains(&format!("sft.{key}")) || error.contains("sft.heads"), "{error}");
+    }
+}
+
+/// Sizes that no machine holds went to the allocator, which ended the process.
+#[test]
+fn absurd_sizes_are_refused_with_the_recipe() {
+    let huge = 1_000_000_000_000u64;
+    for (algorithm, keys) in [
+        ("sft", &["vocab_size", "layers", "hidden_size", "intermediate_size", "max_positions", "dialogues"][..]),
+        ("ppo", &["rollout.n", "eval.seeds"]),
+    ] {
+        for key in keys {
+            let key = if algorithm == "sft" { format!("sft.{key}") } else { (*key).to_string() };
+            let text = format!("[run]\nalgorithm = \"{algorithm}\"");
+            let error = Recipe::parse("r.toml", &text, &[format!("{key}={huge}")]).unwrap_err().to_string();
+            assert!(error.contains(&key) && error.contains("at most"), "{error}");
+        }
+    }
+}
+
+/// "start the run without --resume" was the advice for a folder that then was refused because it exists.
+#[test]
+fn the_advice_for_a_folder_without_a_checkpoint_can_be_followed() {
+    let home = Home::new();
+    let run = home.path("run");
+    std::fs::create_dir(&run).unwrap();
+    let recipe = home.recipe("ppo", &[]);
+    let error = tiny::train(&recipe, &run, tiny::FICKLE, true, None).unwrap_err();
+    assert!(matches!(error, Error::NothingToResume(_)));
+    let advice = error.to_string();
+    assert!(advice.contains("remove") && advice.contains("--out"), "{advice}");
+    let again = tiny::train(&recipe, &run, tiny::FICKLE, false, None).unwrap_err().to_string();
+    assert!(again.contains("exists"), "{again}");
+}
+
+/// A context far beyond the model's positions asked for as much memory at once.
+#[test]
+fn a_huge_context_is_lowered_to_the_models() {
+    let home = Home::new();
+    let recipe = home.recipe("ppo", &["rollout.max_context=1000000000000", "run.steps=1"]);
+    tiny::train(&recipe, &home.path("run"), tiny::FICKLE, false, None).unwrap();
+}
+
+/// The weight file came out readable for its owner only, so that nobody else could use the model.
+#[cfg(unix)]
+#[test]
+fn weights_are_as_readable_as_the_configuration() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let mode = |name| std::fs::metadata(home.path(name)).unwrap().permissions().mode();
+    assert_eq!(mode("policy/model.safetensors"), mode("policy/config.json"));
+}
+
+/// Holds a dialogue with a person whose profile is as strange as the format allows.
+fn talk(profile: Profile) {
+    let line = serde_json::to_string(&profile).unwrap();
+    let set = ProfileSet::parse("strange", &line).unwrap_or_else(|e| panic!("{e}"));
+    let settings = SessionSettings { start: Emotion::new(50).unwrap(), seed: 3 };
+    let mut user = BuiltinUser::new().open(set.get(0).clone(), settings);
+    user.opening().unwrap();
+    for reply in ["", " \n", "ok", "🙂", "\u{fffd}\u{0}\u{202e}", "你", &"a".repeat(5000), "<|im_end|>", "﷽ ÅÅ\u{301}"]
+    {
+        let turn = user.respond(reply).unwrap();
+        assert_eq!(turn.after, turn.before.after(&turn.appraisal));
+    }
+}
+
+/// An error whose message names its cause was printed with that cause a second time.
+#[test]
+fn a_cause_is_told_once() {
+    let said = crate::cli::say(&["recipe", "check", "/"]);
+    said.refused(&["cannot read recipe /"]);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+}
+
+/// Nothing a profile file may hold can panic the built-in user.
+#[test]
+fn strange_people_can_be_talked_to() {
+    let plain = ProfileSet::builtin_train();
+    for language in [None, Some(Language::Zh), Some(Language::En)] {
+        for text in
+            [".", "。", "🙂", "a", "我", "#### 反应\n", "Name:", "姓名：", "…。！？", "x\u{301}", "** **", "\u{200b}x"]
+        {
+            for details in [vec![], plain.get(0).details.clone()] {
+                let base = Arc::unwrap_or_clone(plain.get(5).clone());
+                talk(Profile {
+                    id: text.into(),
+                    player: text.into(),
+                    scene: text.into(),
+                    cha_group: vec![],
+                    first_talk: Some(text.into()),
+                    language,
+                    setting: None,
+                    details: details.clone(),
+                    ..base.clone()
+                });
+                let only_space = Some(" ".into());
+                talk(Profile { scene: text.into(), first_talk: only_space, language, details, ..base });
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The ten rules that keep training right, one file each (two where they are short).
+
+mod advantages;
+mod gradients;
+mod prompts;
+mod reproduction;
+mod sampling;
+mod scoring;
+mod users;
