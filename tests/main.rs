@@ -5,6 +5,7 @@ mod cli;
 mod metrics;
 mod objectives;
 mod parity;
+mod pico;
 mod profiles;
 mod regression;
 mod rules;

@@ -206,8 +206,6 @@ section! {
         think_share: f64 = 0.25,
         /// Tokens per optimizer step.
         batch_tokens: usize = 8192,
-        /// Steps at the beginning that are spent on echo exercises only, so that the network learns to take up words.
-        echo_steps: usize = 400,
         /// Weight of the user's tokens in the loss; the assistant's have weight 1.
         user_weight: f64 = 0.2,
     }

@@ -60,18 +60,14 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
     };
     let mut log = MetricsLog::append(folder.metrics())?;
     let mut events = EventWriter::resume(folder.tensorboard(), step as u64 + 1)?;
-    let echo_seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, u64::MAX]);
-    let echoes = corpus.echo_rows(&policy, recipe.sft.echo_steps * recipe.sft.batch_tokens, echo_seed)?;
-    let mut exercises = Batches::new(&echoes, recipe);
-    let mut batches = Batches::new(&rows, recipe);
+    let mut batches = Batches::new(&rows, recipe.run.seed, recipe.sft.batch_tokens);
     while step < recipe.run.steps {
         if options.stop.is_raised() {
             checkpoint::save(&folder, step, &learner, None, &policy.tokenizer, recipe.checkpoint.keep)?;
             return Ok(Outcome::Interrupted { step });
         }
         let begun = Instant::now();
-        let echo_steps = recipe.sft.echo_steps;
-        let batch = if step < echo_steps { exercises.get(step) } else { batches.get(step - echo_steps) };
+        let batch = batches.get(step);
         step += 1;
         let lr = learning_rate(recipe, step)?;
         let tracked = learner.model.tracked();
@@ -147,26 +143,27 @@ fn learning_rate(recipe: &Recipe, step: usize) -> Result<f64, Error> {
 /// The batch of every step: rows shuffled per epoch and packed up to the token budget.
 struct Batches<'a> {
     rows: &'a [SftRow],
-    recipe: &'a Recipe,
+    seed: u64,
+    batch_tokens: usize,
     /// Batches of the epochs prepared so far.
     prepared: Vec<Vec<&'a SftRow>>,
     epochs: u64,
 }
 
 impl<'a> Batches<'a> {
-    fn new(rows: &'a [SftRow], recipe: &'a Recipe) -> Batches<'a> {
-        Batches { rows, recipe, prepared: Vec::new(), epochs: 0 }
+    fn new(rows: &'a [SftRow], seed: u64, batch_tokens: usize) -> Batches<'a> {
+        Batches { rows, seed, batch_tokens, prepared: Vec::new(), epochs: 0 }
     }
 
     fn get(&mut self, step: usize) -> Vec<&'a SftRow> {
         while self.prepared.len() <= step {
-            let seed = seed::mix(&[self.recipe.run.seed, Purpose::Order as u64, self.epochs]);
+            let seed = seed::mix(&[self.seed, Purpose::Order as u64, self.epochs]);
             self.epochs += 1;
             let mut order: Vec<&SftRow> = self.rows.iter().collect();
             order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
             let mut tokens = usize::MAX;
             for row in order {
-                if tokens.saturating_add(row.ids.len()) > self.recipe.sft.batch_tokens {
+                if tokens.saturating_add(row.ids.len()) > self.batch_tokens {
                     self.prepared.push(Vec::new());
                     tokens = 0;
                 }
