@@ -34,6 +34,17 @@ pub enum KlUse {
     Reward,
 }
 
+/// How a dialogue's reward is laid on its turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RewardPlacement {
+    /// All of it on the last action token (RLVER).
+    Terminal,
+    /// Each turn's emotion change on the turn's last action token: potential-based shaping with the emotion as the
+    /// potential (Ng, Harada and Russell 1999), which leaves the best policy as it is and tells turns apart.
+    EmotionPotential,
+}
+
 /// Where the old policy's log-probabilities come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -4,7 +4,7 @@ use crate::dialogue::Language;
 use crate::dialogue::think::ReplyMode;
 use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, StdConvention};
 
-use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, SavedType};
+use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
 use super::section::section;
 
 section! {
@@ -88,6 +88,8 @@ section! {
     ObjectiveSection {
         /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`.
         advantage: AdvantageEstimator = AdvantageEstimator::Gae,
+        /// Where a dialogue's reward goes: `terminal` (RLVER), or `emotion-potential`: each turn's emotion change on that turn (for estimators that work token by token).
+        reward: RewardPlacement = RewardPlacement::Terminal,
         /// Discount γ per action token.
         gamma: f64 = 1.0,
         /// GAE's λ.

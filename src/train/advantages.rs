@@ -3,7 +3,7 @@ use crate::objective::{
     AdvantageEstimator, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, informative_groups,
     place_terminal_reward, reinforce_plus_plus, whiten,
 };
-use crate::recipe::{KlUse, ObjectiveSection};
+use crate::recipe::{KlUse, ObjectiveSection, RewardPlacement};
 use crate::rollout::Episode;
 
 use super::batch::TrainRow;
@@ -54,8 +54,14 @@ fn token_rewards(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> 
         .iter()
         .enumerate()
         .map(|(r, row)| {
-            let reward = inputs.episodes[row.episode].reward.expect("only scored episodes become rows");
-            let mut rewards = place_terminal_reward(&vec![true; row.actions.len()], reward);
+            let episode = &inputs.episodes[row.episode];
+            let mut rewards = match objective.reward {
+                RewardPlacement::Terminal => {
+                    let reward = episode.reward.expect("only scored episodes become rows");
+                    place_terminal_reward(&vec![true; row.actions.len()], reward)
+                }
+                RewardPlacement::EmotionPotential => emotion_changes(episode, row),
+            };
             if let (KlUse::Reward, Some(reference)) = (objective.kl, inputs.reference_logprobs) {
                 for ((reward, l), f) in rewards.iter_mut().zip(&inputs.old_logprobs[r]).zip(&reference[r]) {
                     let kl = objective.kl_estimator.value(f64::from(*l), f64::from(*f), KlClamp::Verl);
@@ -65,6 +71,25 @@ fn token_rewards(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> 
             rewards
         })
         .collect()
+}
+
+/// On the last action token of each turn of a row, the emotion's change by it; on the row's last one also what is
+/// left to the dialogue's reward. From any turn on they sum to the reward minus the emotion before that turn.
+fn emotion_changes(episode: &Episode, row: &TrainRow) -> Vec<f64> {
+    let reward = episode.reward.expect("only scored episodes become rows");
+    let mut rewards = vec![0.0; row.actions.len()];
+    let before = |turn: usize| match turn {
+        0 => episode.start_emotion.reward(),
+        _ => episode.turns[turn - 1].user.as_ref().map_or(reward, |user| user.after.reward()),
+    };
+    for ends in row.turn_ends.windows(2) {
+        let [(at, _), (_, next)] = ends else { unreachable!("windows of two") };
+        rewards[*at] = before(*next) - before(next - 1);
+    }
+    if let Some((at, turn)) = row.turn_ends.last() {
+        rewards[*at] = reward - before(*turn);
+    }
+    rewards
 }
 
 fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {

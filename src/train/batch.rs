@@ -13,6 +13,8 @@ pub struct TrainRow {
     pub ids: Vec<u32>,
     /// Positions of the action tokens within `ids`; never 0, since an action is predicted from what precedes it.
     pub actions: Vec<usize>,
+    /// Where turns end: index of a turn's last action within `actions`, and the turn.
+    pub turn_ends: Vec<(usize, usize)>,
     /// Log-probabilities of the actions as sampled.
     pub rollout_logprobs: Vec<f32>,
 }
@@ -28,7 +30,17 @@ impl TrainRow {
                 let Some(&last) = actions.last() else { continue };
                 let mut ids = row.ids();
                 ids.truncate(last + 1);
-                rows.push(TrainRow { episode: index, ids, actions, rollout_logprobs: row.logprobs() });
+                let mut taken = 0;
+                let turn_ends = row
+                    .segments
+                    .iter()
+                    .filter(|s| s.is_action())
+                    .map(|s| {
+                        taken += s.ids.len();
+                        (taken - 1, s.turn)
+                    })
+                    .collect();
+                rows.push(TrainRow { episode: index, ids, actions, turn_ends, rollout_logprobs: row.logprobs() });
             }
         }
         rows

@@ -46,7 +46,13 @@ fn items(vocabulary: usize) -> Vec<Item> {
             let (advantage, target) = (floats(-2.0, 2.0), floats(0.0, 1.0));
             let ids = (0..length).map(|_| rng.random_range(0..vocabulary as u32)).collect();
             Item {
-                row: TrainRow { episode: dialogue as usize, ids, actions: positions, rollout_logprobs: old.clone() },
+                row: TrainRow {
+                    episode: dialogue as usize,
+                    ids,
+                    actions: positions,
+                    turn_ends: Vec::new(),
+                    rollout_logprobs: old.clone(),
+                },
                 dialogue,
                 old,
                 reference,

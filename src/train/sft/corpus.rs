@@ -7,16 +7,20 @@ use rlver_models::tokenizer::ChatMessage;
 
 use crate::Error;
 use crate::dialogue::think::{self, ReplyMode};
-use crate::dialogue::{Profile, ProfileSet, prompt};
+use crate::dialogue::{HiddenIntention, Profile, ProfileSet, Strategy, prompt};
 use crate::recipe::Recipe;
 use crate::rollout::Policy;
 use crate::seed::{self, Purpose};
-use crate::supporter::{ReplyContext, Supporter, random_plan};
+use crate::supporter::{Quality, ReplyContext, ReplyPlan, Supporter, random_plan};
 use crate::user::builtin::BuiltinUser;
 use crate::user::{Emotion, SessionSettings, UserEngine};
 
 /// Replies per scripted dialogue at most.
 const MAX_TURNS: usize = 8;
+
+/// Share of replies that do what the person's hidden intention asks for; the others are drawn without regard to it. It
+/// stands for what a pretrained model knows: that "what should I do?" may be answered with advice.
+const FITTING_SHARE: f64 = 0.35;
 
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
@@ -105,7 +109,12 @@ impl Scripted {
             // said (tried at this size and budget), and would fill the places with things nobody mentioned.
             let context =
                 ReplyContext { language: profile.language(), last_user_line: line, key: None, earlier_keys: &[], turn };
-            let reply = Supporter.reply(random_plan(&mut rng), &context, &mut rng);
+            let plan = if rng.random_bool(FITTING_SHARE) {
+                ReplyPlan { strategy: fitting(profile.intention()), quality: Quality::Template }
+            } else {
+                random_plan(&mut rng)
+            };
+            let reply = Supporter.reply(plan, &context, &mut rng);
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
             let farewell = answer.farewell;
             dialogue.turns.push(ScriptedTurn {
@@ -152,6 +161,20 @@ impl Scripted {
             rows.push(row);
         }
         Ok(rows)
+    }
+}
+
+/// The main strategy that answers a hidden intention.
+fn fitting(intention: HiddenIntention) -> Strategy {
+    match intention {
+        HiddenIntention::Dialectical => Strategy::BothSides,
+        HiddenIntention::Advice => Strategy::Advice,
+        HiddenIntention::ExplainOthers => Strategy::AnalyseOthers,
+        HiddenIntention::SelfReflection => Strategy::GuideReflection,
+        HiddenIntention::Praise => Strategy::PraiseActions,
+        HiddenIntention::Venting => Strategy::WillingToListen,
+        HiddenIntention::DeepEmpathy => Strategy::NameFeeling,
+        HiddenIntention::NotMyFault => Strategy::Exonerate,
     }
 }
 
