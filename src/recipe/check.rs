@@ -111,6 +111,7 @@ impl Recipe {
     fn check_objective(&self) -> Result<(), RecipeError> {
         let (o, r) = (&self.objective, &self.rollout);
         within("objective.gamma", o.gamma, 0.0, 1.0)?;
+        within("objective.turn_gamma", o.turn_gamma, 0.0, 1.0)?;
         within("objective.lambda", o.lambda, 0.0, 1.0)?;
         within("objective.clip_low", o.clip_low, 0.0, 1.0)?;
         within("objective.clip_high", o.clip_high, 0.0, 1e6)?;

@@ -92,6 +92,8 @@ section! {
         reward: RewardPlacement = RewardPlacement::Terminal,
         /// Discount γ per action token.
         gamma: f64 = 1.0,
+        /// Further discount from one turn to the next, for `gae`; 1 leaves turns alone.
+        turn_gamma: f64 = 1.0,
         /// GAE's λ.
         lambda: f64 = 1.0,
         /// Whether GAE advantages are whitened over all action tokens of the step.

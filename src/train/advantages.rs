@@ -1,6 +1,6 @@
 use crate::Error;
 use crate::objective::{
-    AdvantageEstimator, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, informative_groups,
+    AdvantageEstimator, Gae, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, informative_groups,
     place_terminal_reward, reinforce_plus_plus, whiten,
 };
 use crate::recipe::{KlUse, ObjectiveSection, RewardPlacement};
@@ -95,12 +95,13 @@ fn emotion_changes(episode: &Episode, row: &TrainRow) -> Vec<f64> {
 fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
     let values = inputs.values.expect("a critic's estimator is only allowed with a critic");
     let mut out = Advantages::default();
-    for (rewards, values) in token_rewards(inputs, objective).iter().zip(values) {
+    for ((rewards, values), row) in token_rewards(inputs, objective).iter().zip(values).zip(inputs.rows) {
         let values: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
         let gae = match objective.advantage {
             // On a row of action tokens the release's plain recursion and ours are the same sum; they differ when user
             // tokens lie between, which our rows do not hand to it.
             AdvantageEstimator::GaeRlver => gae_rlver(rewards, &values, objective.gamma, objective.lambda)?,
+            _ if objective.turn_gamma < 1.0 => gae_by_turns(rewards, &values, row, objective),
             _ => gae_actions(rewards, &values, objective.gamma, objective.lambda)?,
         };
         out.advantages.push(gae.advantages);
@@ -110,6 +111,21 @@ fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         out.advantages = whitened(&out.advantages, |_| true)?;
     }
     Ok(out)
+}
+
+/// GAE whose discount is smaller where one turn ends and the next begins. Within a turn every token is discounted
+/// alike, so that ending a reply is not judged differently from beginning it.
+fn gae_by_turns(rewards: &[f64], values: &[f64], row: &TrainRow, objective: &ObjectiveSection) -> Gae {
+    let mut advantages = vec![0.0; rewards.len()];
+    let (mut next_value, mut next_advantage) = (0.0, 0.0);
+    for t in (0..rewards.len()).rev() {
+        let ends = row.turn_ends.iter().any(|(at, _)| *at == t);
+        let gamma = objective.gamma * if ends { objective.turn_gamma } else { 1.0 };
+        advantages[t] = rewards[t] + gamma * next_value - values[t] + gamma * objective.lambda * next_advantage;
+        (next_value, next_advantage) = (values[t], advantages[t]);
+    }
+    let returns = advantages.iter().zip(values).map(|(a, v)| a + v).collect();
+    Gae { advantages, returns }
 }
 
 fn with_groups(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
