@@ -170,3 +170,33 @@ fn whitened(rows: &[Vec<f64>], keep: impl Fn(usize) -> bool) -> Result<Vec<Vec<f
     let rows: Vec<MaskedRow<'_>> = rows.iter().zip(&masks).map(|(values, mask)| MaskedRow { values, mask }).collect();
     Ok(whiten(&rows, true)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> TrainRow {
+        TrainRow {
+            episode: 0,
+            ids: vec![0; 7],
+            actions: vec![1, 2, 4, 5, 6],
+            turn_ends: vec![(1, 0), (4, 1)],
+            rollout_logprobs: vec![0.0; 5],
+        }
+    }
+
+    #[test]
+    fn discounting_turns_leaves_tokens_within_a_turn_alike() {
+        let rewards = [0.0, 0.1, 0.0, 0.0, -0.05];
+        let settings = |turn_gamma| ObjectiveSection { turn_gamma, ..ObjectiveSection::default() };
+        let gae = gae_by_turns(&rewards, &[0.0; 5], &row(), &settings(0.5));
+        // The first turn earns 0.1 and half of what the second one loses.
+        for (advantage, expected) in gae.advantages.iter().zip([0.075, 0.075, -0.05, -0.05, -0.05]) {
+            assert!((advantage - expected).abs() < 1e-12, "{:?}", gae.advantages);
+        }
+        let values = [0.3, -0.2, 0.1, 0.0, 0.4];
+        let plain = gae_actions(&rewards, &values, 1.0, 1.0).unwrap();
+        let ours = gae_by_turns(&rewards, &values, &row(), &settings(1.0));
+        assert!(ours.advantages.iter().zip(&plain.advantages).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+}
