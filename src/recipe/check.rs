@@ -3,7 +3,7 @@ use std::fmt::Display;
 use crate::dialogue::think::ReplyMode;
 use crate::objective::{AdvantageEstimator, KlEstimator};
 
-use super::{Algorithm, KlUse, Recipe, RecipeError};
+use super::{Algorithm, KlUse, Recipe, RecipeError, TurnBaseline};
 
 fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
@@ -153,6 +153,14 @@ impl Recipe {
                 advantage,
                 "needs greedy baseline rollouts, which are not implemented",
             );
+        }
+        if o.advantage == AdvantageEstimator::TurnRloo {
+            if o.turn_baseline == TurnBaseline::Group && r.n < 2 {
+                return refuse("rollout.n", r.n, "turn_baseline = \"group\" needs at least 2 dialogues per profile");
+            }
+            if o.kl == KlUse::Reward {
+                return refuse("objective.kl", super::to_toml(&o.kl), "turn-rloo has no token rewards; use \"loss\"");
+            }
         }
         if o.mini_batch > r.dialogues * r.n {
             return refuse(
