@@ -69,7 +69,10 @@ pub fn train_bpe<'a>(
     };
     let mut tokenizer = tokenizers::Tokenizer::new(BPE::default());
     tokenizer.with_normalizer(Some(NFC)).map_err(|e| refuse(e.to_string()))?;
-    tokenizer.with_pre_tokenizer(Some(splitting(PIECE_SPLIT)?)).with_post_processor(Some(byte_level)).with_decoder(Some(byte_level));
+    tokenizer
+        .with_pre_tokenizer(Some(splitting(PIECE_SPLIT)?))
+        .with_post_processor(Some(byte_level))
+        .with_decoder(Some(byte_level));
 
     // Counts and their tie-breaks (the lower pair of ids first) do not depend on the order or threads of counting.
     let trainer = BpeTrainerBuilder::new()

@@ -81,8 +81,7 @@ impl WordPool {
         let separator = if language == Language::Zh { "，" } else { ", " };
         let longest = 2 + (progress * (LONGEST_LIST - 2) as f64) as usize;
         let mut list = || {
-            let things: Vec<String> =
-                (0..rng.random_range(1..=longest)).map(|_| self.word(language, rng)).collect();
+            let things: Vec<String> = (0..rng.random_range(1..=longest)).map(|_| self.word(language, rng)).collect();
             things.join(separator)
         };
         let first = list();
