@@ -25,15 +25,32 @@ pub(crate) const HIDDEN: usize = 32;
 /// Rows the tiny head has beyond the tokenizer's ids.
 pub(crate) const EXTRA: usize = 24;
 
-/// A byte-level BPE of about 600 ids that knows the system prompts well, so that prompts are short.
+/// A byte-level BPE of 600 ids that knows the system prompts well, so that prompts are short, and the words of scripted
+/// replies as tokens of which each has one successor.
 pub(crate) fn tokenizer() -> Tokenizer {
     let prompts = [ReplyMode::Direct, ReplyMode::Think]
         .into_iter()
         .flat_map(|mode| rlver::dialogue::Language::ALL.map(|language| prompt::system(mode, language)));
-    let scripted = "<think>sad</think>sorry";
+    let scripted = "<think></think>\nsad\nsorry\nthink";
     let texts: Vec<&str> = prompts.chain(["system user assistant", scripted, scripted, scripted]).collect();
-    let texts = texts.iter().cycle().take(3 * texts.len()).copied();
-    let json = train_bpe(texts, 600, &QWEN_SPECIAL_TOKENS).expect("a corpus this size trains");
+    let profiles = ProfileSet::builtin_heldout();
+    let more = profiles.iter().map(|p| p.scene.as_str());
+    let texts = texts.iter().cycle().take(30 * texts.len()).copied().chain(more);
+    let joined = [("<", "think"), (">", "sad"), (">", "sorry")];
+    let json = train_bpe(texts, 600 - joined.len(), &QWEN_SPECIAL_TOKENS).expect("a corpus this size trains");
+    let mut json: serde_json::Value = serde_json::from_slice(&json).expect("we write JSON");
+    for (left, right) in joined {
+        let model = &mut json["model"];
+        let next = model["vocab"].as_object().expect("a vocabulary").len();
+        let pair = if model["merges"][0].is_string() {
+            format!("{left} {right}").into()
+        } else {
+            serde_json::json!([left, right])
+        };
+        model["vocab"][format!("{left}{right}")] = next.into();
+        model["merges"].as_array_mut().expect("merges").push(pair);
+    }
+    let json = serde_json::to_vec(&json).expect("it was JSON");
     Tokenizer::from_bytes(&json, &chatml_config()).expect("what we train, we load")
 }
 
@@ -225,6 +242,51 @@ pub(crate) struct Fickle {
 
 /// [`Fickle`] that never fails.
 pub(crate) const FICKLE: Fickle = Fickle { fails: |_| None };
+
+/// A user whom no reply moves.
+pub(crate) struct Still;
+
+/// [`Fickle`], but every third person of the training set is [`Still`].
+pub(crate) struct SomeStill;
+
+struct StillSession(Emotion);
+
+impl UserEngine for Still {
+    fn name(&self) -> String {
+        "still/1".into()
+    }
+
+    fn open(&self, _: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession> {
+        Box::new(StillSession(settings.start))
+    }
+}
+
+impl UserEngine for SomeStill {
+    fn name(&self) -> String {
+        "some-still/1".into()
+    }
+
+    fn open(&self, profile: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession> {
+        let number: usize = profile.id.rsplit('-').next().and_then(|n| n.parse().ok()).expect("numbered profiles");
+        if number.is_multiple_of(3) { Still.open(profile, settings) } else { FICKLE.open(profile, settings) }
+    }
+}
+
+impl UserSession for StillSession {
+    fn opening(&mut self) -> Result<String, UserError> {
+        Ok("hello".into())
+    }
+
+    fn respond(&mut self, _: &str) -> Result<UserTurn, UserError> {
+        let (before, after) = (self.0, self.0);
+        let appraisal = Appraisal::default();
+        Ok(UserTurn { appraisal, before, after, line: "well".into(), farewell: false, guard: None })
+    }
+
+    fn emotion(&self) -> Emotion {
+        self.0
+    }
+}
 
 struct FickleSession {
     profile: Arc<Profile>,

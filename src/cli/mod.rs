@@ -7,6 +7,7 @@ macro_rules! say {
 }
 
 mod chat;
+mod compare;
 mod curve;
 mod eval;
 mod recipe;
@@ -15,8 +16,11 @@ mod train;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use rlver::train::StopFlag;
 
 /// Train empathetic language models with verifiable emotion rewards.
 #[derive(Debug, Parser)]
@@ -36,6 +40,8 @@ enum Command {
     Chat(chat::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
+    /// Train several recipes with several seeds and put them side by side.
+    Compare(compare::Args),
     /// Draw a metric of one or several runs.
     Curve(curve::Args),
     /// Check a recipe or explain every key.
@@ -68,12 +74,28 @@ pub(crate) fn tell(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// A flag that Ctrl-C raises; a second Ctrl-C ends the process.
+pub(crate) fn stop_on_ctrl_c() -> anyhow::Result<Arc<StopFlag>> {
+    let stop = Arc::new(StopFlag::default());
+    let raised = stop.clone();
+    ctrlc::set_handler(move || {
+        if raised.is_raised() {
+            std::process::exit(130);
+        }
+        raised.raise();
+        tell("\nfinishing this step, then stopping with a checkpoint (Ctrl-C again to stop at once)");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(stop)
+}
+
 /// Runs the command line.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Chat(args) => chat::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Curve(args) => curve::run(args),
         Command::Score(args) => score::run(args),
         Command::Recipe(command) => recipe::run(command),
