@@ -116,13 +116,26 @@ fn settings(args: &Args) -> anyhow::Result<RolloutSettings> {
         "think" => ReplyMode::Think,
         other => anyhow::bail!("--mode {other} is unknown; expected direct or think"),
     };
-    let start = Emotion::new(i64::from(args.start_emotion))
-        .filter(|e| (10..100).contains(&e.score()))
-        .with_context(|| format!("--start-emotion {} must lie between 10 and 99", args.start_emotion))?;
+    let start = start_emotion(args.start_emotion)?;
     let sampling = SamplingSettings::at(args.temperature);
     sampling.check()?;
     anyhow::ensure!(args.max_turns > 0, "--max-turns must be at least 1");
     Ok(RolloutSettings { mode, max_turns: args.max_turns, start, sampling, max_new_tokens: args.max_new_tokens })
+}
+
+/// Reads `--start-emotion`.
+pub(super) fn start_emotion(score: u8) -> anyhow::Result<Emotion> {
+    Emotion::new(i64::from(score))
+        .filter(|e| (10..100).contains(&e.score()))
+        .with_context(|| format!("--start-emotion {score} must lie between 10 and 99"))
+}
+
+/// The simulated user that `--user` names.
+pub(super) fn user(spec: &str) -> anyhow::Result<Box<dyn UserEngine>> {
+    match spec {
+        "builtin" => Ok(Box::new(BuiltinUser::new())),
+        other => anyhow::bail!("--user {other} is unknown; expected builtin"),
+    }
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -2,6 +2,9 @@
 //! 2505.02847): one dialogue per profile, success at emotion 100, failure below 10, mean final emotion.
 
 mod bootstrap;
+pub mod capability;
+pub mod diversity;
+pub mod strategy;
 mod summary;
 
 use rlver_models::generate::Engine;

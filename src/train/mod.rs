@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
 pub use optimizer::{AdamW, GradientSum};
-pub use policy_source::{load_network, load_policy};
+pub use policy_source::{load_network, load_policy, load_tokenizer};
 pub use run_folder::RunFolder;
 pub use update::{Learner, Rates, UpdateBatch, UpdateReport, update};
 

@@ -285,7 +285,9 @@ impl<'a> Trainer<'a> {
             let kl = old_logprobs.iter().flatten().zip(reference.iter().flatten()).map(|(l, f)| f64::from(l - f));
             metrics.insert("policy/kl_reference", describe::mean(kl));
         }
-        note_advantages(episodes, rows, &targets.advantages);
+        let numbers =
+            TokenNumbers { advantages: &targets.advantages, values: values.as_deref(), ratios: &result.ratios };
+        note_numbers(episodes, rows, numbers);
         Ok(())
     }
 
@@ -452,19 +454,32 @@ fn jobs(recipe: &Recipe, profiles: &ProfileSet, step: usize) -> Vec<Job> {
     jobs
 }
 
-/// Writes the advantages beside the tokens they belong to.
-fn note_advantages(episodes: &mut [Episode], rows: &[TrainRow], advantages: &[Vec<f64>]) {
-    let mut next = rows.iter().zip(advantages).peekable();
+/// Writes what training computed beside the tokens it belongs to; lists have one entry per row, one number per action.
+fn note_numbers(episodes: &mut [Episode], rows: &[TrainRow], numbers: TokenNumbers<'_>) {
+    let mut next = (0..rows.len()).peekable();
     for (index, episode) in episodes.iter_mut().enumerate() {
         for row in &mut episode.rows {
             if row.segments.iter().all(|s| !s.is_action()) {
                 continue;
             }
-            let Some((_, values)) = next.next_if(|(r, _)| r.episode == index) else { continue };
-            let mut values = values.iter().map(|a| *a as f32);
+            let Some(r) = next.next_if(|r| rows[*r].episode == index) else { continue };
+            let mut done = 0;
             for segment in row.segments.iter_mut().filter(|s| s.is_action()) {
-                segment.advantages = values.by_ref().take(segment.ids.len()).collect();
+                let range = done..done + segment.ids.len();
+                done = range.end;
+                segment.advantages =
+                    numbers.advantages[r].iter().skip(range.start).take(range.len()).map(|a| *a as f32).collect();
+                let part = |values: &[f32]| values.get(range.clone()).unwrap_or_default().to_vec();
+                segment.values = numbers.values.map(|v| part(&v[r])).unwrap_or_default();
+                segment.ratios = part(&numbers.ratios[r]);
             }
         }
     }
+}
+
+/// What [`note_numbers`] writes down.
+struct TokenNumbers<'a> {
+    advantages: &'a [Vec<f64>],
+    values: Option<&'a [Vec<f32>]>,
+    ratios: &'a [Vec<f32>],
 }

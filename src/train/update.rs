@@ -44,7 +44,7 @@ pub struct UpdateBatch<'a> {
 }
 
 /// What an update reports; means over its optimizer steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateReport {
     /// Policy loss with all its terms.
     pub policy_loss: f64,
@@ -70,6 +70,9 @@ pub struct UpdateReport {
     pub skipped: usize,
     /// Optimizer steps.
     pub steps: usize,
+    /// Probability ratios new/old of each row's action tokens, as the row's last update saw them before it moved the
+    /// policy; a row no policy update read has none.
+    pub ratios: Vec<Vec<f32>>,
 }
 
 /// Learning rates of an update.
@@ -96,7 +99,7 @@ pub fn update(
     rates: Rates,
     seed: u64,
 ) -> Result<UpdateReport, Error> {
-    let mut report = UpdateReport::default();
+    let mut report = UpdateReport { ratios: vec![Vec::new(); batch.rows.len()], ..UpdateReport::default() };
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for _ in 0..objective.ppo_epochs {
         for mini in mini_batches(batch.dialogues, objective.mini_batch, &mut rng) {
@@ -241,7 +244,13 @@ fn policy_step(
         report.clip_fraction_lower += read(row(2).sum()) / total;
         report.approx_kl += read(row(3).sum()) / total;
         report.entropy += read(entropy) / total;
-        report.ratio_max = report.ratio_max.max(read(row(3).neg().max()).exp());
+        let moved: Vec<f32> = row(3).neg().into_data().try_into_vec().expect("f32 diagnostics");
+        let most = moved.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        report.ratio_max = report.ratio_max.max(f64::from(most).exp());
+        let mut ratios = moved.into_iter().map(f32::exp);
+        for (&r, row) in micro.index.iter().zip(&micro.rows) {
+            report.ratios[r] = ratios.by_ref().take(row.actions.len()).collect();
+        }
     }
     let norm = policy.optimizer.update(&mut policy.model, gradients, lr);
     note_norm(norm, &mut report.policy_grad_norm, &mut report.skipped);
