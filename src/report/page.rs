@@ -217,7 +217,7 @@ fn figures(run: &RunDigest) -> Vec<Value> {
             "from": format!("{:.1}{unit}", scale * a.mean),
             "change": format!("{change:+.1}").replace("-0.0", "+0.0"),
             "good": (change.abs() >= 0.05).then_some(change * better > 0.0),
-            "detail": format!("{late}; 95 % [{:.1}, {:.1}]; {early} before", scale * b.low, scale * b.high),
+            "detail": format!("{late}, 95 % [{:.1}, {:.1}]; compared with {early}", scale * b.low, scale * b.high),
         })
     };
     vec![

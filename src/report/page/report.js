@@ -207,7 +207,7 @@
   // ---- one dialogue
   const meter = (d) => {
     const points = [d.e0, ...d.turns.filter((t) => t.u).map((t) => t.u.a)];
-    const [w, h] = [Math.max(280, $("pane").clientWidth - 48), 96], x = (i) => 26 + (w - 44) * i / Math.max(1, points.length - 1), y = (e) => 8 + (h - 24) * (1 - e / 100);
+    const [w, h] = [Math.max(280, ($("pane").clientWidth || innerWidth - 24) - 48), 96], x = (i) => 26 + (w - 44) * i / Math.max(1, points.length - 1), y = (e) => 8 + (h - 24) * (1 - e / 100);
     const picture = svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "meter", role: "img", "aria-label": "Emotion: " + points.join(", ") });
     let top = 100;
     for (const [low, colour] of BANDS) {
