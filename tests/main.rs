@@ -2,12 +2,14 @@
 
 mod builtin_user;
 mod cli;
+mod evaluate;
 mod metrics;
 mod objectives;
 mod parity;
 mod pico;
 mod profiles;
 mod regression;
+mod report;
 mod rules;
 mod supporter;
 mod tensors;

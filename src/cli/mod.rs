@@ -9,7 +9,9 @@ macro_rules! say {
 mod chat;
 mod curve;
 mod eval;
+mod play;
 mod recipe;
+mod report;
 mod score;
 mod train;
 
@@ -34,6 +36,10 @@ enum Command {
     Eval(eval::Args),
     /// Talk with a policy.
     Chat(chat::Args),
+    /// Talk with a simulated person yourself.
+    Play(play::Args),
+    /// Make a page about one or several runs.
+    Report(report::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
     /// Draw a metric of one or several runs.
@@ -74,6 +80,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Chat(args) => chat::run(args),
+        Command::Play(args) => play::run(args),
+        Command::Report(args) => report::run(args),
         Command::Curve(args) => curve::run(args),
         Command::Score(args) => score::run(args),
         Command::Recipe(command) => recipe::run(command),

@@ -1,13 +1,31 @@
 //! Measuring a policy: dialogues with held-out people under the Sentient Benchmark's protocol (SAGE, arXiv
 //! 2505.02847): one dialogue per profile, success at emotion 100, failure below 10, mean final emotion.
+//!
+//! Around it: paired comparison of two results ([`compare()`]), recorded dialogues scored anew ([`recorded`]), policies
+//! behind an endpoint ([`TextPolicy`]), what replies do ([`strategy`], [`diversity`], [`capability`]), what they should not do
+//! ([`probe`]) and what a policy must not forget ([`retention`]).
 
+mod answering;
 mod bootstrap;
+pub mod capability;
+mod compare;
+pub mod diversity;
+pub mod probe;
+pub mod recorded;
+mod result;
+pub mod retention;
+pub mod strategy;
 mod summary;
+mod text_policy;
 
 use rlver_models::generate::Engine;
 
+pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
 pub use bootstrap::{Interval, bootstrap_mean};
-pub use summary::*;
+pub use compare::{Comparison, Difference, compare};
+pub use result::{EvalResult, ResultError};
+pub use summary::{Outcome, Scores, Summary, SummaryError, before_after_table};
+pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 
 use crate::Error;
 use crate::dialogue::ProfileSet;

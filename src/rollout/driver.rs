@@ -292,5 +292,14 @@ impl Dialogue {
 }
 
 fn empty_segment(turn: usize) -> Segment {
-    Segment { role: Role::Assistant, turn, ids: Vec::new(), logprobs: Vec::new(), filtered: 0, advantages: Vec::new() }
+    Segment {
+        role: Role::Assistant,
+        turn,
+        ids: Vec::new(),
+        logprobs: Vec::new(),
+        filtered: 0,
+        advantages: Vec::new(),
+        values: Vec::new(),
+        ratios: Vec::new(),
+    }
 }

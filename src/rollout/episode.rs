@@ -100,6 +100,12 @@ pub struct Segment {
     /// Advantages of sampled tokens, once computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advantages: Vec<f32>,
+    /// The critic's values of sampled tokens, before the update; empty without a critic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f32>,
+    /// Probability ratios new/old of sampled tokens as the step's last update saw them, before it moved the policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<f32>,
 }
 
 fn is_zero(n: &usize) -> bool {

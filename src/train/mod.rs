@@ -12,6 +12,7 @@ mod describe;
 mod exact;
 mod files;
 mod losses;
+mod note;
 mod optimizer;
 mod policy_source;
 mod reinforce;
@@ -27,7 +28,7 @@ pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages}
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
 pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
-pub use policy_source::{load_network, load_policy};
+pub use policy_source::{load_network, load_policy, load_tokenizer};
 pub use run_folder::RunFolder;
 pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};
 

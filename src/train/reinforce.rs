@@ -8,6 +8,7 @@ use super::advantages::{self, AdvantageInputs};
 use super::batch::{self, TrainRow};
 use super::checkpoint::Carried;
 use super::curriculum::Controller;
+use super::note::note;
 use super::optimizer::AdamW;
 use super::run_folder::RunFolder;
 use super::sample::{Sample, sample};
@@ -339,7 +340,13 @@ impl<'a> Trainer<'a> {
             metrics.insert("policy/kl_coef", self.kl.coef());
             self.kl.update(mean_kl, rows.len());
         }
-        note_advantages(episodes, rows, &targets.advantages);
+        let advantages: Vec<Vec<f32>> =
+            targets.advantages.iter().map(|row| row.iter().map(|a| *a as f32).collect()).collect();
+        note(episodes, rows, &advantages, |segment| &mut segment.advantages);
+        note(episodes, rows, &result.ratios, |segment| &mut segment.ratios);
+        if let Some(values) = &values {
+            note(episodes, rows, values, |segment| &mut segment.values);
+        }
         Ok(())
     }
 
@@ -528,21 +535,4 @@ fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, 
 
 fn emotion(score: u8) -> Emotion {
     Emotion::new(i64::from(score)).expect("checked with the recipe")
-}
-
-/// Writes the advantages beside the tokens they belong to.
-fn note_advantages(episodes: &mut [Episode], rows: &[TrainRow], advantages: &[Vec<f64>]) {
-    let mut next = rows.iter().zip(advantages).peekable();
-    for (index, episode) in episodes.iter_mut().enumerate() {
-        for row in &mut episode.rows {
-            if row.segments.iter().all(|s| !s.is_action()) {
-                continue;
-            }
-            let Some((_, values)) = next.next_if(|(r, _)| r.episode == index) else { continue };
-            let mut values = values.iter().map(|a| *a as f32);
-            for segment in row.segments.iter_mut().filter(|s| s.is_action()) {
-                segment.advantages = values.by_ref().take(segment.ids.len()).collect();
-            }
-        }
-    }
 }

@@ -50,7 +50,7 @@ pub struct UpdateBatch<'a> {
 }
 
 /// What an update reports; means over its optimizer steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateReport {
     /// Policy loss with all its terms.
     pub policy_loss: f64,
@@ -80,6 +80,9 @@ pub struct UpdateReport {
     pub skipped: usize,
     /// Optimizer steps.
     pub steps: usize,
+    /// Probability ratios new/old of each row's action tokens, as the row's last update saw them before it moved the
+    /// policy; a row no policy update read has none.
+    pub ratios: Vec<Vec<f32>>,
 }
 
 /// Learning rates of an update.
@@ -106,7 +109,7 @@ pub fn update(
     rates: Rates,
     seed: u64,
 ) -> Result<UpdateReport, Error> {
-    let mut report = UpdateReport::default();
+    let mut report = UpdateReport { ratios: vec![Vec::new(); batch.rows.len()], ..UpdateReport::default() };
     let mut old_logprobs = batch.old_logprobs.to_vec();
     for mini in plan(batch.dialogues, objective, seed) {
         let weights = mini_weights(batch, &mini, objective)?;
@@ -260,12 +263,14 @@ fn policy_step(
             })
             .collect();
         let term = policy_term(scored.logprob, scored.entropy, &rows, objective, batch.kl_coef)?;
-        for (r, range) in micro.ranges().filter(|(r, _)| batch.old_logprobs[*r].is_empty()) {
+        for (r, range) in micro.ranges() {
+            let new = &term.logprobs[range];
             if old_logprobs[r].is_empty() {
-                old_logprobs[r] = term.logprobs[range].to_vec();
+                old_logprobs[r] = new.to_vec();
                 let gaps = old_logprobs[r].iter().zip(&batch.rows[r].rollout_logprobs).map(|(a, b)| (a - b).abs());
                 report.logprob_gap = report.logprob_gap.max(f64::from(gaps.fold(0.0, f32::max)));
             }
+            report.ratios[r] = new.iter().zip(&old_logprobs[r]).map(|(new, old)| (new - old).exp()).collect();
         }
         metrics.merge(&term.metrics);
         entropy += term.entropy_sum;

@@ -6,6 +6,7 @@ mod curve;
 mod eval;
 mod interrupt;
 mod recipe;
+mod report;
 mod score;
 mod train;
 
