@@ -7,7 +7,7 @@ use crate::rollout::EndReason;
 use crate::user::llm::answer::{self, APPRAISAL, LINE};
 use crate::user::llm::engine::{Message, prompt_hash};
 use crate::user::llm::prompt::{self, Variant, View};
-use crate::user::llm::{SILENCE, exchange, silence};
+use crate::user::llm::{LlmUser, SILENCE, exchange, silence};
 use crate::user::record::{Chain, ModelCall};
 use crate::user::{Band, Emotion, UserTurn};
 
@@ -22,6 +22,11 @@ impl File<'_> {
         let calls = episode.turns.iter().any(|turn| !turn.calls.is_empty()) || !episode.opening_calls.is_empty();
         if !calls && !episode.user.contains("llm/") {
             return Ok(());
+        }
+        let recipe = &self.run.recipe;
+        if recipe.user.engine == "llm" {
+            let name = LlmUser::named(&recipe.llm.model, recipe.llm.variant);
+            at.same(0, "the user", &episode.user, &name)?;
         }
         self.check_opening(at, profile)?;
         let mut emotion = episode.start_emotion;

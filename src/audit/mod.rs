@@ -155,11 +155,12 @@ impl File<'_> {
             self.check_reward(at, &mut report)?;
             self.check_tokens(at, &mut report)?;
         }
-        self.check_advantages(episodes, &mut report)?;
-        self.check_metrics(episodes, &mut report)?;
+        // Before the advantages: whitening spreads a wrong value over the whole step, and here its own dialogue is named.
         if !options.skip_logprobs {
             self.check_logprobs(episodes, &mut report, note)?;
         }
+        self.check_advantages(episodes, &mut report)?;
+        self.check_metrics(episodes, &mut report)?;
         Ok(report)
     }
 }

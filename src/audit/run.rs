@@ -13,7 +13,7 @@ use crate::evaluate;
 use crate::metrics::{Metrics, MetricsLog};
 use crate::recipe::Recipe;
 use crate::rollout::{Episode, Job, Policy};
-use crate::train::{RunFolder, load_policy, load_profiles, step_jobs};
+use crate::train::{RunFolder, load_critic, load_policy, load_profiles, step_jobs};
 use crate::user::{UserChoice, UserEngine};
 
 /// What the dialogues of a file were held for.
@@ -82,7 +82,8 @@ impl Run {
             None => load_policy(&recipe.model.policy, &recipe.model.revision, &device)?,
         };
         let user = match UserChoice::parse(&recipe.user.engine) {
-            Ok(UserChoice::Llm | UserChoice::Replay(_)) | Err(_) => None,
+            Ok(UserChoice::Llm) | Err(_) => None,
+            Ok(UserChoice::Replay(run)) if !run.exists() => None,
             Ok(_) => Some(recipe.open_users()?),
         };
         if user.is_none() {
@@ -130,16 +131,19 @@ impl Run {
         self.people.get(id)
     }
 
+    /// The policy that training started from, if it is kept.
+    fn first_policy(&self) -> Result<Option<Policy>, Error> {
+        let model = &self.recipe.model;
+        if !is_kept(&model.policy) {
+            return Ok(None);
+        }
+        load_policy(&model.policy, &model.revision, &self.device).map(Some)
+    }
+
     /// The network that sampled a file's dialogues, if it is kept.
     pub(super) fn sampled_by(&self, kind: Kind) -> Result<Option<Qwen2>, Error> {
-        let model = &self.recipe.model;
         match kind {
-            Kind::Before | Kind::Step(1)
-                if model.policy.starts_with("builtin:") || Path::new(&model.policy).exists() =>
-            {
-                Ok(Some(load_policy(&model.policy, &model.revision, &self.device)?.model))
-            }
-            Kind::Before | Kind::Step(0) => Ok(None),
+            Kind::Before | Kind::Step(0 | 1) => Ok(self.first_policy()?.map(|policy| policy.model)),
             Kind::Step(step) => self.checkpoint(step - 1, "policy", HeadKind::Vocabulary),
             Kind::Evaluation(step) => self.checkpoint(step, "policy", HeadKind::Vocabulary),
             Kind::After => self.checkpoint(self.recipe.run.steps, "policy", HeadKind::Vocabulary),
@@ -148,7 +152,15 @@ impl Run {
 
     /// The critic that valued a step's states, if it is kept.
     pub(super) fn critic_of(&self, step: usize) -> Result<Option<Qwen2>, Error> {
-        self.checkpoint(step.saturating_sub(1), "critic", HeadKind::Value)
+        if step > 1 {
+            return self.checkpoint(step - 1, "critic", HeadKind::Value);
+        }
+        match self.first_policy()? {
+            Some(policy) if self.recipe.model.critic.is_empty() || is_kept(&self.recipe.model.critic) => {
+                Ok(Some(load_critic(&self.recipe, &policy, &self.device)?.model))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn checkpoint(&self, step: usize, network: &str, head: HeadKind) -> Result<Option<Qwen2>, Error> {
@@ -158,6 +170,11 @@ impl Run {
         }
         Ok(Some(weights::load(&path, head, &self.device)?))
     }
+}
+
+/// Whether a model can be had without a download.
+fn is_kept(name: &str) -> bool {
+    name.starts_with("builtin:") || Path::new(name).exists()
 }
 
 /// A policy folder of the run: the final one, or that of the newest checkpoint.

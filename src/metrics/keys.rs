@@ -63,7 +63,11 @@ pub const KEYS: &[Key] = &[
     key("rollout/unscored", "count", "dialogues left out because the simulated user failed"),
     key("rollout/malformed", "share of dialogues", "dialogues that earned 0 because a reply broke the think format"),
     key("rollout/truncated", "share of dialogues", "dialogues cut off by the context length"),
-    key("user/requests", "count", "questions to the model that plays the users; asking again counts, retrying does not"),
+    key(
+        "user/requests",
+        "count",
+        "questions to the model that plays the users; asking again counts, retrying does not",
+    ),
     key("user/retries", "count", "attempts to reach that model beyond the first"),
     key("user/failures", "count", "questions that model gave no answer to"),
     key("user/prompt_tokens", "count", "tokens of the questions to that model, as far as it says so"),

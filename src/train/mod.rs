@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use describe::rollout as describe_rollout;
-pub(crate) use reinforce::{jobs as step_jobs, load_profiles};
+pub(crate) use reinforce::{jobs as step_jobs, load_critic, load_profiles};
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};

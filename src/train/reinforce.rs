@@ -421,7 +421,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
+pub(crate) fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
     let model = if recipe.model.critic.is_empty() {
         policy.model.to_critic()
     } else {

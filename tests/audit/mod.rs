@@ -66,11 +66,12 @@ fn no_edit_goes_unnoticed(run: &Path, name: &str, line: usize, every: usize) -> 
             continue;
         }
         let before = edit(&file, line, path, edited(value));
-        let logprobs = path.contains("/logprobs/") || path.contains("/values/");
-        match check(run, !logprobs) {
+        // Tokens of half a character all read as the same sign: only the weights tell them apart.
+        let weights = ["/ids/", "/logprobs/", "/values/"].iter().any(|list| path.contains(list));
+        match check(run, !weights) {
             Err(AuditError::Mismatch { file, dialogue: named, .. }) => {
                 assert_eq!(file, name, "{path}");
-                assert!(named == dialogue || path == "/dialogue" || path.contains("advantages"), "{path}: {named}");
+                assert!(named == dialogue || path == "/dialogue", "{path}: {named}");
             }
             Err(AuditError::Whole { .. } | AuditError::Error(_)) => {}
             Ok(_) => panic!("{name}: {path} edited from {value} to {} goes unnoticed", edited(value)),
@@ -98,8 +99,7 @@ fn an_honest_run_agrees_with_itself_and_no_edit_goes_unnoticed() {
             assert!(report.tokens > report.logprobs && report.logprobs > 0, "all weights are kept: {report:?}");
             let step = report.file.starts_with("step");
             assert_eq!((report.advantages == report.logprobs, report.metrics > 5), (step, step), "{report:?}");
-            // The critic of step 1 is the policy's trunk and no file.
-            assert_eq!(report.values > 0, algorithm == "ppo" && report.file == "step-000002", "{report:?}");
+            assert_eq!(report.values > 0, algorithm == "ppo" && step, "{report:?}");
         }
         assert!(no_edit_goes_unnoticed(&run, "step-000002", 1, 13) > 60);
         assert!(no_edit_goes_unnoticed(&run, "eval-after", 1, 29) > 40);

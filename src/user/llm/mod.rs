@@ -66,8 +66,15 @@ struct Shared {
 impl LlmUser {
     /// Users played by `engine`.
     pub fn new(engine: Box<dyn ChatEngine>, settings: LlmSettings) -> LlmUser {
-        let name = format!("llm/{} {} {}", prompt::VERSION, engine.model(), settings.variant.name());
+        let name = LlmUser::named(&engine.model(), settings.variant);
         LlmUser { shared: Arc::new(Shared { name, engine, settings, openings: Mutex::default() }) }
+    }
+}
+
+impl LlmUser {
+    /// What records call the users that `model` plays.
+    pub fn named(model: &str, variant: Variant) -> String {
+        format!("llm/{} {model} {}", prompt::VERSION, variant.name())
     }
 }
 
