@@ -5,7 +5,7 @@ use crate::objective::{AdvantageEstimator, KlEstimator};
 use crate::user::UserChoice;
 use crate::user::llm::engine::check_address;
 
-use super::{Algorithm, KlUse, Recipe, RecipeError};
+use super::{Algorithm, KlUse, Recipe, RecipeError, TurnBaseline};
 
 fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
@@ -68,6 +68,8 @@ impl Recipe {
         between("sft.max_positions", s.max_positions, 1, 1_000_000_000)?;
         between("sft.dialogues", s.dialogues, 1, 100_000_000)?;
         at_least("sft.batch_tokens", s.batch_tokens, 256)?;
+        at_least("sft.copy_batch_tokens", s.copy_batch_tokens, 256)?;
+        between("sft.copy_steps", s.copy_steps, 0, self.run.steps)?;
         within("sft.think_share", s.think_share, 0.0, 1.0)?;
         within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
         if s.heads == 0 || s.kv_heads == 0 || !s.heads.is_multiple_of(s.kv_heads) {
@@ -184,6 +186,14 @@ impl Recipe {
                 advantage,
                 "needs greedy baseline rollouts, which are not implemented",
             );
+        }
+        if o.advantage == AdvantageEstimator::TurnRloo {
+            if o.turn_baseline == TurnBaseline::Group && r.n < 2 {
+                return refuse("rollout.n", r.n, "turn_baseline = \"group\" needs at least 2 dialogues per profile");
+            }
+            if o.kl == KlUse::Reward {
+                return refuse("objective.kl", super::to_toml(&o.kl), "turn-rloo has no token rewards; use \"loss\"");
+            }
         }
         if o.mini_batch > r.dialogues * r.n {
             return refuse(

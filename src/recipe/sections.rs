@@ -6,7 +6,7 @@ use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, St
 use crate::user::llm::engine::ResponseFormat;
 use crate::user::llm::prompt::Variant;
 
-use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
+use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
 use super::section::section;
 
 section! {
@@ -126,17 +126,19 @@ section! {
 section! {
     /// What is optimised. `docs/objectives.md` has the formula and source of every choice.
     ObjectiveSection {
-        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`.
+        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`, `turn-rloo` (each turn's discounted future emotion changes against the same turn of other dialogues).
         advantage: AdvantageEstimator = AdvantageEstimator::Gae,
         /// Where a dialogue's reward goes: `terminal` (RLVER), or `emotion-potential`: each turn's emotion change on that turn (for estimators that work token by token).
         reward: RewardPlacement = RewardPlacement::Terminal,
         /// Discount γ per action token.
         gamma: f64 = 1.0,
-        /// Further discount from one turn to the next, for `gae`; 1 leaves turns alone.
+        /// Discount from one turn to the next, for `gae` (beside γ) and `turn-rloo`; 1 leaves turns alone.
         turn_gamma: f64 = 1.0,
+        /// Whom `turn-rloo` judges a turn against: `step` (all other dialogues of the step), `intention` (those with the same hidden intention and language) or `group` (those with the same profile).
+        turn_baseline: TurnBaseline = TurnBaseline::Step,
         /// GAE's λ.
         lambda: f64 = 1.0,
-        /// Whether GAE advantages are whitened over all action tokens of the step.
+        /// Whether advantages are whitened over the step: `gae`'s over its action tokens, `turn-rloo`'s over its turns.
         whiten: bool = true,
         /// Standard deviation of group advantages: `verl` (ε 1e-6), `trl` (ε 1e-4) or `trl-batch`.
         std_convention: StdConvention = StdConvention::Verl,
@@ -250,6 +252,10 @@ section! {
         think_share: f64 = 0.25,
         /// Tokens per optimizer step.
         batch_tokens: usize = 8192,
+        /// Steps at the beginning that teach to say back what was said: lists and random words.
+        copy_steps: usize = 0,
+        /// Tokens per step of those.
+        copy_batch_tokens: usize = 2048,
         /// Weight of the user's tokens in the loss; the assistant's have weight 1.
         user_weight: f64 = 0.2,
     }
