@@ -1,8 +1,10 @@
 //! Integration tests of the `rlver` crate, in one binary: links are slow.
 
+mod audit;
 mod builtin_user;
 mod cli;
 mod evaluate;
+mod llm_user;
 mod metrics;
 mod objectives;
 mod parity;

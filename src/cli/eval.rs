@@ -8,10 +8,9 @@ use rlver::device::DeviceChoice;
 use rlver::dialogue::ProfileSet;
 use rlver::dialogue::think::ReplyMode;
 use rlver::evaluate::probe::Probe;
-use rlver::evaluate::{EvalResult, compare, hold_dialogues, outcomes, recorded};
+use rlver::evaluate::{EvalResult, compare, hold_dialogues, outcomes, recorded, refuse_too_many_unscored};
 use rlver::rollout::{Episode, Policy, RolloutSettings};
 use rlver::train::load_policy;
-use rlver::user::builtin::BuiltinUser;
 use rlver::user::{Emotion, UserEngine};
 use rlver_models::generate::{Engine, SamplingSettings};
 use serde_json::{Map, Value, json};
@@ -43,9 +42,12 @@ pub(crate) struct Args {
     /// Profiles (published RLVER JSONL); by default the built-in held-out ones.
     #[arg(long)]
     profiles: Option<PathBuf>,
-    /// The simulated user: `builtin`.
+    /// The simulated user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
     #[arg(long, default_value = "builtin")]
     user: String,
+    /// Largest share of dialogues whose user may fail.
+    #[arg(long, default_value_t = 0.2)]
+    max_unscored: f64,
     /// Dialogues per profile.
     #[arg(long, default_value_t = 1)]
     seeds: usize,
@@ -93,7 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         return finish(&recorded::result(&dialogues, &path.display().to_string()), args.json.as_deref());
     }
     let settings = settings(&args)?;
-    let users = user(&args.user)?;
+    let users = super::user::open_users(&args.user, &args.device)?;
     let probes: Vec<Probe> = probe::chosen(&args.probe)?;
     let sets = retention::chosen(&args.retention)?;
     let profiles = match &args.profiles {
@@ -110,12 +112,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         return retention::run(&mut bench, &sets);
     }
     let episodes = bench.hold(users.as_ref(), &profiles, bench.settings)?;
+    bench.write_episodes(&episodes)?;
+    refuse_too_many_unscored(&episodes, args.max_unscored)?;
     let mut written = bench.written();
     written.insert("profiles".into(), profiles.origin().into());
     written.insert("user".into(), users.name().into());
     let outcomes = outcomes(&episodes);
     let unscored = episodes.len() - outcomes.len();
-    bench.write_episodes(&episodes)?;
+    if let Some(used) = users.usage() {
+        super::tell(format_args!("user model: {used}"));
+    }
     finish(&EvalResult { outcomes, unscored, settings: written, seed: args.seed }, args.json.as_deref())
 }
 
@@ -235,14 +241,6 @@ pub(super) fn start_emotion(score: u8) -> anyhow::Result<Emotion> {
     Emotion::new(i64::from(score))
         .filter(|e| (10..100).contains(&e.score()))
         .with_context(|| format!("--start-emotion {score} must lie between 10 and 99"))
-}
-
-/// The simulated user that `--user` names.
-pub(super) fn user(spec: &str) -> anyhow::Result<Box<dyn UserEngine>> {
-    match spec {
-        "builtin" => Ok(Box::new(BuiltinUser::new())),
-        other => anyhow::bail!("--user {other} is unknown; expected builtin"),
-    }
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -19,9 +19,12 @@ pub(crate) struct Args {
     /// Profiles (published RLVER JSONL); by default the built-in ones, training and held-out.
     #[arg(long)]
     profiles: Option<PathBuf>,
-    /// The simulated user: `builtin`.
+    /// The simulated user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
     #[arg(long, default_value = "builtin")]
     user: String,
+    /// Where a model in this process computes: flex, cuda[:n], vulkan, wgpu or cpu.
+    #[arg(long, default_value = "flex")]
+    device: String,
     /// Tell after every reply how it was taken.
     #[arg(long)]
     appraisal: bool,
@@ -50,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     let profile = find(&sets, &args.profile)?;
     let start = super::eval::start_emotion(args.start_emotion)?;
     anyhow::ensure!(args.max_turns > 0, "--max-turns must be at least 1");
-    let users = super::eval::user(&args.user)?;
+    let users = super::user::open_users(&args.user, &args.device)?;
     let mut session = users.open(profile.clone(), SessionSettings { start, seed: args.seed });
     say!("You are the supporter; {} needs one. (/why /who /quit)\n", users.name());
     say!("{}\n", session.opening()?);

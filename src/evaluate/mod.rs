@@ -29,7 +29,7 @@ pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 
 use crate::Error;
 use crate::dialogue::ProfileSet;
-use crate::rollout::{self, Episode, Job, Policy, Progress, RolloutSettings};
+use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::UserEngine;
 
@@ -47,7 +47,12 @@ pub fn hold_dialogues(
     (seed, seeds): (u64, usize),
     progress: impl FnMut(Progress),
 ) -> Result<Vec<Episode>, Error> {
-    let jobs = (0..seeds as u64)
+    rollout::run(policy, engine, users, jobs(profiles, (seed, seeds)), settings, progress)
+}
+
+/// The dialogues of an evaluation.
+pub(crate) fn jobs(profiles: &ProfileSet, (seed, seeds): (u64, usize)) -> Vec<Job> {
+    (0..seeds as u64)
         .flat_map(|repeat| profiles.iter().enumerate().map(move |(i, profile)| (repeat, i as u64, profile)))
         .map(|(repeat, i, profile)| Job {
             dialogue: repeat * profiles.len() as u64 + i,
@@ -57,8 +62,28 @@ pub fn hold_dialogues(
             user_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::User as u64, repeat, i]),
             sampling_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::Sampling as u64, repeat, i]),
         })
-        .collect();
-    rollout::run(policy, engine, users, jobs, settings, progress)
+        .collect()
+}
+
+/// Refuses an evaluation of which more than `limit`, as a share, has no score: what is left would be a biased sample.
+///
+/// # Errors
+/// [`Error::UnscoredEvaluation`].
+pub fn refuse_too_many_unscored(episodes: &[Episode], limit: f64) -> Result<(), Error> {
+    match too_many_unscored(episodes, limit) {
+        Some((unscored, last)) => Err(Error::UnscoredEvaluation { unscored, total: episodes.len(), limit, last }),
+        None => Ok(()),
+    }
+}
+
+/// How many dialogues have no score and why the last of them has none, if they are more than `limit`, as a share.
+pub(crate) fn too_many_unscored(episodes: &[Episode], limit: f64) -> Option<(usize, String)> {
+    let failures = episodes.iter().filter_map(|e| match &e.end {
+        EndReason::Unscored(why) => Some(why),
+        _ => None,
+    });
+    let (unscored, last) = failures.fold((0, None), |(n, _), why| (n + 1, Some(why)));
+    last.filter(|_| unscored as f64 > limit * episodes.len() as f64).map(|last| (unscored, last.clone()))
 }
 
 /// The outcomes of scored episodes.

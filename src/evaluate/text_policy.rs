@@ -62,6 +62,7 @@ pub fn hold_text_dialogues(
                 mode: settings.mode,
                 system: prompt::system(settings.mode, profile.language()).into(),
                 opening: String::new(),
+                opening_calls: Vec::new(),
                 turns: Vec::new(),
                 start_emotion: settings.start,
                 final_emotion: settings.start,
@@ -88,7 +89,9 @@ fn talk(
     episode: &mut Episode,
 ) -> EndReason {
     let mut transcript = Transcript::default();
-    match session.opening() {
+    let opening = session.opening();
+    episode.opening_calls = session.take_calls();
+    match opening {
         Ok(line) => {
             transcript.push(Role::User, line.clone());
             episode.opening = line;
@@ -106,11 +109,14 @@ fn talk(
             reply: reply.text.clone(),
             well_formed: reply.well_formed,
             user: None,
+            calls: Vec::new(),
         });
         if !reply.well_formed {
             return EndReason::Malformed;
         }
-        let answer = match session.respond(&reply.text) {
+        let heard = session.respond(&reply.text);
+        episode.turns.last_mut().expect("just pushed").calls = session.take_calls();
+        let answer = match heard {
             Ok(answer) => answer,
             Err(error) => return EndReason::Unscored(error.to_string()),
         };

@@ -9,48 +9,7 @@ use crate::evaluate::strategy::{
     BuiltinLabeller, Labels, SageStrategy, StrategyLabeller, StrategyTable, repetition_rate,
 };
 use crate::rollout::{EndReason, Episode};
-
-/// Which dialogues of a run a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// The evaluation before training.
-    Before,
-    /// The training dialogues of a step.
-    Step(u64),
-    /// An evaluation after a step.
-    Evaluation(u64),
-    /// The evaluation after training.
-    After,
-}
-
-impl Stage {
-    /// Reads the name of an episodes file, without its ending.
-    pub fn from_name(name: &str) -> Option<Stage> {
-        match name {
-            "eval-before" => Some(Stage::Before),
-            "eval-after" => Some(Stage::After),
-            _ => match name.strip_prefix("eval-step-") {
-                Some(step) => step.parse().ok().map(Stage::Evaluation),
-                None => name.strip_prefix("step-")?.parse().ok().map(Stage::Step),
-            },
-        }
-    }
-
-    /// How the page calls it.
-    pub fn label(self) -> String {
-        match self {
-            Stage::Before => "evaluation before".into(),
-            Stage::Step(step) => format!("step {step}"),
-            Stage::Evaluation(step) => format!("evaluation after step {step}"),
-            Stage::After => "evaluation after".into(),
-        }
-    }
-
-    /// Whether these are dialogues with held-out people.
-    pub fn is_evaluation(self) -> bool {
-        !matches!(self, Stage::Step(_))
-    }
-}
+use crate::train::Stage;
 
 /// How a dialogue ended, as the page filters by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ mod sample;
 mod view;
 mod watch;
 
-pub use digest::{Brief, Digest, Ending, Stage};
+pub use digest::{Brief, Digest, Ending};
 pub use error::ReportError;
 pub use page::{Report, ReportOptions, render};
 pub use run::{RunDigest, TokenText};

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use plotly::Plot;
 use serde_json::{Map, Value, json};
 
-use super::digest::{Digest, Ending, Stage};
+use super::digest::{Digest, Ending};
 use super::error::ReportError;
 use super::run::{RunDigest, summary};
 use super::sample::{self, Place, Sample};

@@ -4,10 +4,11 @@ use std::time::SystemTime;
 
 use rayon::prelude::*;
 
-use super::digest::{Digest, Stage};
+use super::digest::Digest;
 use super::error::ReportError;
 use crate::evaluate::{Outcome, Summary};
 use crate::metrics::{Metrics, MetricsLog};
+use crate::train::Stage;
 
 /// Turns token ids into the text each of them added; the page shows ids alone where a run has no tokenizer.
 pub type TokenText = Box<dyn Fn(&[u32]) -> Vec<String> + Send + Sync>;

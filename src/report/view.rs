@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-use super::digest::{Ending, Stage, labels};
+use super::digest::{Ending, labels};
 use super::run::TokenText;
 use crate::rollout::{Episode, Segment};
 use crate::user::UserTurn;

@@ -19,10 +19,17 @@ mod reinforce;
 mod run_folder;
 mod sample;
 pub mod sft;
+mod stage;
 mod update;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use checkpoint::curriculum_at;
+pub(crate) use describe::{rollout as describe_rollout, sampling as describe_sampling};
+pub(crate) use note::noted;
+pub(crate) use reinforce::{curriculum as first_curriculum, load_critic, load_profiles};
+pub(crate) use sample::{Sample, sample};
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
@@ -30,6 +37,7 @@ pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
 pub use policy_source::{load_network, load_policy, load_tokenizer};
 pub use run_folder::RunFolder;
+pub use stage::Stage;
 pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};
 
 use crate::Error;
@@ -106,12 +114,14 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    let evaluated_with = Box::new(BuiltinUser::new());
+    let users = match options.recipe.run.algorithm {
+        // A supervised run talks with nobody.
+        Algorithm::Sft => Box::new(BuiltinUser::new()),
+        Algorithm::Ppo | Algorithm::Grpo => options.recipe.open_users()?,
+    };
     match options.recipe.user.environment {
-        Environment::Vanilla => run_with_users(options, evaluated_with, report),
-        Environment::Challenging => {
-            carry_out(options, Box::new(curriculum::challenging_user()), Some(evaluated_with), report)
-        }
+        Environment::Vanilla => run_with_users(options, users, report),
+        Environment::Challenging => carry_out(options, Box::new(curriculum::challenging_user()), Some(users), report),
     }
 }
 

@@ -23,3 +23,18 @@ pub(super) fn note(
         }
     }
 }
+
+/// Reads the numbers back that [`note`] wrote, or others beside the actions' tokens.
+pub(crate) fn noted(episodes: &[Episode], rows: &[TrainRow], slot: impl Fn(&Segment) -> &Vec<f32>) -> Vec<Vec<f32>> {
+    let mut next = rows.iter().peekable();
+    let mut numbers = Vec::with_capacity(rows.len());
+    for (index, episode) in episodes.iter().enumerate() {
+        for row in &episode.rows {
+            if row.segments.iter().any(Segment::is_action) && next.next_if(|r| r.episode == index).is_some() {
+                let actions = row.segments.iter().filter(|s| s.is_action());
+                numbers.push(actions.flat_map(|s| slot(s).iter().copied()).collect());
+            }
+        }
+    }
+    numbers
+}

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rlver::report::{Report, ReportError, ReportOptions, RunDigest, Stage, render, watch};
+use rlver::report::{Report, ReportError, ReportOptions, RunDigest, render, watch};
+use rlver::train::Stage;
 use run::{IMAGE, SCRIPT};
 use serde_json::Value;
 

@@ -46,6 +46,7 @@ pub(super) fn episode(number: u64, start: i64, changes: &[i8]) -> Episode {
                 farewell,
                 guard: None,
             }),
+            calls: vec![],
         });
         row.segments.push(segment(Role::User, t, 3));
         row.segments.push(segment(Role::Assistant, t, 6));
@@ -66,6 +67,7 @@ pub(super) fn episode(number: u64, start: i64, changes: &[i8]) -> Episode {
         mode: ReplyMode::Direct,
         system: "You are a friend.".into(),
         opening: "今天好累。".into(),
+        opening_calls: vec![],
         end: if matches!(emotion.score(), 10..100) { EndReason::TurnLimit } else { EndReason::Farewell },
         turns,
         start_emotion: begun,
@@ -83,10 +85,10 @@ fn segment(role: Role, turn: usize, n: usize) -> Segment {
         turn,
         ids: (100..100 + n as u32).collect(),
         logprobs: numbers(-0.75),
-        filtered: 0,
         advantages: numbers(0.25),
         values: numbers(0.5),
         ratios: numbers(1.125),
+        ..Segment::default()
     }
 }
 

@@ -157,7 +157,7 @@ fn measure(runs: &[RunDigest], title: &str, note: &str, axis: &str, measures: &[
                 .steps()
                 .iter()
                 .filter_map(|d| match d.stage {
-                    crate::report::digest::Stage::Step(step) => Some((step as f64, value(d)?)),
+                    crate::train::Stage::Step(step) => Some((step as f64, value(d)?)),
                     _ => None,
                 })
                 .collect();

@@ -198,7 +198,7 @@ fn points(run: &RunDigest, key: &str) -> Vec<(f64, f64)> {
 
 /// Held-out results: those in the metrics, and the one after the last step from its episodes.
 fn points_of(run: &RunDigest, key: &str) -> Vec<(f64, f64)> {
-    use crate::report::digest::Stage;
+    use crate::train::Stage;
     let recorded = run.metrics.iter().filter_map(|m| Some((m.step() as f64, m.get(key)?)));
     let after = run.stage(Stage::After).and_then(|d| {
         let last = run.metrics.last()?.step() as f64;
