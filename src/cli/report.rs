@@ -46,7 +46,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     }
     let report = render(&runs, &options)?;
     std::fs::write(&args.out, &report.html).with_context(|| format!("cannot write {}", args.out.display()))?;
-    let sampled = if report.shown < report.total { format!(" ({} of {} dialogues)", report.shown, report.total) } else { String::new() };
+    let sampled = if report.shown < report.total {
+        format!(" ({} of {} dialogues)", report.shown, report.total)
+    } else {
+        String::new()
+    };
     say!("{}{sampled}", args.out.display());
     Ok(Ended::Done)
 }

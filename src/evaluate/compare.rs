@@ -113,10 +113,7 @@ fn difference(pairs: &[Pair<'_>], seed: u64) -> Option<Difference> {
 fn differing(first: &EvalResult, second: &EvalResult) -> Vec<(String, Value, Value)> {
     let keys: std::collections::BTreeSet<&String> = first.settings.keys().chain(second.settings.keys()).collect();
     let of = |result: &EvalResult, key: &str| result.settings.get(key).cloned().unwrap_or(Value::Null);
-    keys.into_iter()
-        .map(|key| (key.clone(), of(first, key), of(second, key)))
-        .filter(|(_, a, b)| a != b)
-        .collect()
+    keys.into_iter().map(|key| (key.clone(), of(first, key), of(second, key))).filter(|(_, a, b)| a != b).collect()
 }
 
 impl Comparison {

@@ -47,8 +47,8 @@ pub fn hold_text_dialogues(
             let seeds = |purpose: Purpose| seed::mix(&[seed, Purpose::Evaluation as u64, purpose as u64, repeat, i]);
             let number = repeat * profiles.len() as u64 + i;
             let profile = profiles.get(i as usize);
-            let mut session = users
-                .open(profile.clone(), SessionSettings { start: settings.start, seed: seeds(Purpose::User) });
+            let mut session =
+                users.open(profile.clone(), SessionSettings { start: settings.start, seed: seeds(Purpose::User) });
             let mut episode = Episode {
                 dialogue: number,
                 group: i,

@@ -6,7 +6,9 @@ use crate::metrics::MetricsError;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// Not a run's folder.
-    #[error("{0} is no run folder: it holds neither metrics.jsonl nor episodes; name a folder that `rlver train` wrote")]
+    #[error(
+        "{0} is no run folder: it holds neither metrics.jsonl nor episodes; name a folder that `rlver train` wrote"
+    )]
     NotARun(PathBuf),
     /// A file of the run cannot be read.
     #[error("cannot read {path}: {source}")]

@@ -169,4 +169,3 @@ fn episode_files(root: &Path) -> Result<HashMap<PathBuf, (u64, SystemTime)>, Rep
     }
     Ok(files)
 }
-

@@ -42,8 +42,11 @@ pub(super) fn choose(runs: &[RunDigest], most: usize) -> Sample {
     let improved = most_improved(runs);
     let mut chosen: BTreeSet<Place> = best.iter().chain(&worst).copied().collect();
     chosen.extend(improved.iter().flat_map(|(early, late)| [*early, *late]));
-    let files: Vec<(usize, usize, &Digest)> =
-        runs.iter().enumerate().flat_map(|(r, run)| run.digests.iter().enumerate().map(move |(d, g)| (r, d, g))).collect();
+    let files: Vec<(usize, usize, &Digest)> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(r, run)| run.digests.iter().enumerate().map(move |(d, g)| (r, d, g)))
+        .collect();
     // Rounds of one dialogue per file; when a round does not fit as a whole, evenly spread files get theirs.
     let orders: Vec<Vec<usize>> = files.iter().map(|(_, _, digest)| order(digest)).collect();
     for round in 0.. {

@@ -6,13 +6,7 @@ use crate::rollout::{Episode, Segment};
 use crate::user::UserTurn;
 
 /// A dialogue as the page reads it. Keys are short, as there are many: the page's script names them.
-pub(super) fn dialogue(
-    id: &str,
-    run: usize,
-    stage: Stage,
-    episode: &Episode,
-    tokens: Option<&TokenText>,
-) -> Value {
+pub(super) fn dialogue(id: &str, run: usize, stage: Stage, episode: &Episode, tokens: Option<&TokenText>) -> Value {
     let labels = labels(episode);
     let turns: Vec<Value> = episode
         .turns
@@ -92,12 +86,9 @@ fn token_numbers(segment: &Segment, tokens: Option<&TokenText>) -> Value {
     if let Some(text) = tokens {
         value.insert("tx".into(), json!(text(&segment.ids)));
     }
-    for (key, numbers) in [
-        ("lp", &segment.logprobs),
-        ("ra", &segment.ratios),
-        ("ad", &segment.advantages),
-        ("va", &segment.values),
-    ] {
+    for (key, numbers) in
+        [("lp", &segment.logprobs), ("ra", &segment.ratios), ("ad", &segment.advantages), ("va", &segment.values)]
+    {
         if !numbers.is_empty() {
             value.insert(key.into(), numbers.iter().map(|x| short(*x)).collect());
         }

@@ -99,6 +99,7 @@ fn page(
 
 fn is_local(request: &Request) -> bool {
     let host = request.headers().iter().find(|h| h.field.equiv("Host")).map_or("", |h| h.value.as_str());
-    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(n, _)| n);
+    let name =
+        host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(n, _)| n);
     matches!(name, "127.0.0.1" | "localhost")
 }

@@ -78,7 +78,8 @@ fn impossible_settings_are_refused() {
 fn two_results_are_compared_and_recorded_dialogues_scored() {
     let home = Home::new();
     let (model, profiles) = (home.path("policy"), home.path("heldout.jsonl"));
-    let (a, b, held, table) = (home.path("a.json"), home.path("b.json"), home.path("held.jsonl"), home.path("table.json"));
+    let (a, b, held, table) =
+        (home.path("a.json"), home.path("b.json"), home.path("held.jsonl"), home.path("table.json"));
     let eval = |temperature: &str, json: &std::path::Path| {
         let fixed = ["eval", "--model", text(&model), "--profiles", text(&profiles), "--max-turns", "2"];
         let mut arguments = fixed.to_vec();
@@ -90,7 +91,9 @@ fn two_results_are_compared_and_recorded_dialogues_scored() {
     eval("1", &b);
     let found: Value = serde_json::from_slice(&std::fs::read(&b).unwrap()).unwrap();
     assert_eq!((found["dialogues"].as_array().unwrap().len(), &found["unscored"]), (2, &Value::from(0)));
-    for key in ["rlver", "model", "mode", "system_zh", "start_emotion", "max_turns", "temperature", "seed", "user", "profiles"] {
+    for key in
+        ["rlver", "model", "mode", "system_zh", "start_emotion", "max_turns", "temperature", "seed", "user", "profiles"]
+    {
         assert!(!found["settings"][key].is_null(), "{key} affects the score and is written down");
     }
     let said = say(&["eval", "--compare", text(&a), text(&b), "--json", text(&table)]).well().out;

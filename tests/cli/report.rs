@@ -31,7 +31,8 @@ fn before_the_first_update_no_ratio_has_moved() {
     let home = Home::new();
     // One mini-batch and one epoch: every token is read before the policy moves.
     train(&home, "still", &["run.steps=1", "objective.mini_batch=0", "objective.ppo_epochs=1"]).well();
-    train(&home, "moved", &["run.steps=1", "objective.mini_batch=0", "objective.ppo_epochs=3", "optimizer.lr=0.01"]).well();
+    train(&home, "moved", &["run.steps=1", "objective.mini_batch=0", "objective.ppo_epochs=3", "optimizer.lr=0.01"])
+        .well();
     let furthest = |run: &str| {
         let episodes = tiny::episodes(&home.path(run).join("episodes/step-000001.jsonl"));
         let ratios = episodes.iter().flat_map(|e| &e.rows).flat_map(|r| &r.segments).flat_map(|s| s.ratios.clone());
@@ -52,10 +53,16 @@ fn a_person_plays_the_supporter() {
     let said = play(&id, "/why\n/who\n/oops\nmm\n/why\n/quit\n").well().out;
     assert!(said.contains("[████████░░░░░░░░░░░░] 40 B"), "the meter starts where the person does: {said}");
     assert!(said.contains("(nothing was said yet)") && said.contains("commands: /why"), "{said}");
-    assert!(said.contains("40") && said.contains("-10") && said.contains("content"), "a bare mm is taken badly: {said}");
+    assert!(
+        said.contains("40") && said.contains("-10") && said.contains("content"),
+        "a bare mm is taken badly: {said}"
+    );
     assert!(said.contains("What they secretly wanted"), "{said}");
     let told = said.find("What they secretly wanted").unwrap();
-    assert!(!said[..told].contains("You hope the other person") && !said[..told].contains("You want"), "not before: {said}");
+    assert!(
+        !said[..told].contains("You hope the other person") && !said[..told].contains("You want"),
+        "not before: {said}"
+    );
     let told = play(&["--profile", "en-train-001", "--appraisal", "--max-turns", "1"], "mm\n").well().out;
     assert!(told.contains("feeling") && told.contains("after 1 replies"), "{told}");
     let list = play(&["--profile", "list"], "").well().out;

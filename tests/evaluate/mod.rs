@@ -144,7 +144,9 @@ fn a_result_file_is_read_as_it_was_written() {
     let first = result(&[("a", 1, 10), ("b", 1, 100)]);
     std::fs::write(&path, first.to_json().unwrap().to_string()).unwrap();
     assert_eq!(EvalResult::load(&path).unwrap(), first);
-    for (text, part) in [("{}", "dialogues"), ("[", "eval.json"), ("{\"dialogues\": [], \"unscored\": 0}", "no dialogue")] {
+    for (text, part) in
+        [("{}", "dialogues"), ("[", "eval.json"), ("{\"dialogues\": [], \"unscored\": 0}", "no dialogue")]
+    {
         std::fs::write(&path, text).unwrap();
         let error = EvalResult::load(&path).unwrap_err().to_string();
         assert!(error.contains(part) && error.contains("rlver eval --json"), "{error}");

@@ -187,7 +187,9 @@ fn the_page_works_in_a_browser() {
         Command::new(python).args(["-c", "import playwright"]).output().is_ok_and(|o| o.status.success())
     });
     let (Some(python), Some(chromium), true) = (python, chromium, ready) else {
-        eprintln!("SKIPPED: browser test: it needs Chromium and Python with playwright (RLVER_CHROMIUM, RLVER_BROWSER_PYTHON)");
+        eprintln!(
+            "SKIPPED: browser test: it needs Chromium and Python with playwright (RLVER_CHROMIUM, RLVER_BROWSER_PYTHON)"
+        );
         return;
     };
     let folder = tempfile::tempdir().unwrap();

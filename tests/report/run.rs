@@ -38,7 +38,14 @@ pub(super) fn episode(number: u64, start: i64, changes: &[i8]) -> Episode {
             thought: None,
             reply: reply(t),
             well_formed: true,
-            user: Some(UserTurn { appraisal, before, after: emotion, line: "嗯，好的。".into(), farewell, guard: None }),
+            user: Some(UserTurn {
+                appraisal,
+                before,
+                after: emotion,
+                line: "嗯，好的。".into(),
+                farewell,
+                guard: None,
+            }),
         });
         row.segments.push(segment(Role::User, t, 3));
         row.segments.push(segment(Role::Assistant, t, 6));

@@ -11,7 +11,16 @@ use rlver::user::Emotion;
 /// A segment of `n` tokens; those of the assistant were sampled.
 fn segment(role: Role, n: usize) -> Segment {
     let logprobs = if role == Role::Assistant { vec![-1.0; n] } else { vec![] };
-    Segment { role, turn: 0, ids: (0..n as u32).collect(), logprobs, filtered: 0, advantages: vec![], values: vec![], ratios: vec![] }
+    Segment {
+        role,
+        turn: 0,
+        ids: (0..n as u32).collect(),
+        logprobs,
+        filtered: 0,
+        advantages: vec![],
+        values: vec![],
+        ratios: vec![],
+    }
 }
 
 fn episode(dialogue: u64, group: u64, reward: Option<f64>, rows: Vec<Vec<Segment>>) -> Episode {

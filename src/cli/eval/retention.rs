@@ -32,7 +32,8 @@ pub(super) fn run(bench: &mut Bench<'_>, sets: &[RetentionSet]) -> anyhow::Resul
         let questions: Vec<&str> = set.items.iter().map(|item| item.prompt.as_str()).collect();
         let bar = indicatif::ProgressBar::new(questions.len() as u64);
         let mut engine = bench.engine(questions.len());
-        let given = answer_questions(&bench.policy, &mut engine, &questions, settings, |done| bar.set_position(done as u64))?;
+        let given =
+            answer_questions(&bench.policy, &mut engine, &questions, settings, |done| bar.set_position(done as u64))?;
         bar.finish_and_clear();
         let checked = set.check(&given);
         scores.push(set.score(&checked));

@@ -114,8 +114,7 @@ fn leans(strategy: Strategy) -> Option<f64> {
 /// y is 5 times the balance of feeling-with over solving among recognised strategies; x is 5 times how little adjacent
 /// replies repeat each other's strategies against how much. `None` when nothing was recognised.
 pub fn estimate_coordinate(dialogues: &[Vec<Labels>]) -> Option<Coordinate> {
-    let leanings: Vec<f64> =
-        dialogues.iter().flatten().flat_map(|r| &r.strategies).filter_map(|s| leans(*s)).collect();
+    let leanings: Vec<f64> = dialogues.iter().flatten().flat_map(|r| &r.strategies).filter_map(|s| leans(*s)).collect();
     let sequences: Vec<Vec<Vec<Strategy>>> = dialogues.iter().map(|d| strategies(d)).collect();
     let repeats = repetition_rate(sequences.iter().map(Vec::as_slice))?;
     if leanings.is_empty() {

@@ -146,7 +146,11 @@ fn read(answer: &str) -> Result<(CapabilityScores, Coordinate), String> {
     let json: Value = serde_json::from_str(&answer[from..=to]).map_err(|e| format!("its JSON is broken: {e}"))?;
     let number = |key: &str, low: f64, high: f64| {
         let value = json.get(key).and_then(Value::as_f64).ok_or(format!("{key} is missing or no number"))?;
-        if (low..=high).contains(&value) { Ok(value) } else { Err(format!("{key} = {value} is outside {low} to {high}")) }
+        if (low..=high).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("{key} = {value} is outside {low} to {high}"))
+        }
     };
     let mut scores = [0.0; 5];
     for (score, capability) in scores.iter_mut().zip(Capability::ALL) {

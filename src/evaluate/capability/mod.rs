@@ -65,7 +65,8 @@ impl CapabilityScores {
     /// Mean of several; `None` of none.
     pub fn mean(all: &[CapabilityScores]) -> Option<CapabilityScores> {
         let n = all.len() as f64;
-        (!all.is_empty()).then(|| CapabilityScores(std::array::from_fn(|i| all.iter().map(|s| s.0[i]).sum::<f64>() / n)))
+        (!all.is_empty())
+            .then(|| CapabilityScores(std::array::from_fn(|i| all.iter().map(|s| s.0[i]).sum::<f64>() / n)))
     }
 }
 

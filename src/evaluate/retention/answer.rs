@@ -14,7 +14,8 @@ pub fn final_answer(solution: &str) -> Option<String> {
     if let Some(rest) = after.and_then(|at| solution.get(at..)) {
         let line = rest.trim_start_matches([':', '：', ' ']).lines().next().unwrap_or_default();
         let end = line.char_indices().find(|(i, c)| {
-            matches!(c, '。' | '，' | ';' | '；') || *c == '.' && !line[i + 1..].starts_with(|d: char| d.is_ascii_digit())
+            matches!(c, '。' | '，' | ';' | '；')
+                || *c == '.' && !line[i + 1..].starts_with(|d: char| d.is_ascii_digit())
         });
         let answer = line[..end.map_or(line.len(), |(i, _)| i)].trim();
         if !answer.is_empty() {
@@ -113,7 +114,10 @@ fn without_text_marks(text: &str) -> String {
             out.replace_range(at..at + mark.len() + length + 1, &kept);
         }
     }
-    let units = ["dollars", "dollar", "degrees", "degree", "cents", "percent", "units", "cm", "km", "kg", "meters", "hours", "minutes", "元", "度", "厘米", "米", "千克", "公斤", "小时", "分钟", "个", "人"];
+    let units = [
+        "dollars", "dollar", "degrees", "degree", "cents", "percent", "units", "cm", "km", "kg", "meters", "hours",
+        "minutes", "元", "度", "厘米", "米", "千克", "公斤", "小时", "分钟", "个", "人",
+    ];
     for unit in units {
         if let Some(number) = out.trim_end().strip_suffix(unit)
             && number.trim_end().ends_with(|c: char| c.is_ascii_digit())

@@ -90,15 +90,17 @@ impl Instruction {
             found: get(argument.split(' ').next().unwrap_or_default()).map_or("nothing".into(), Value::to_string),
         };
         let number = |name: &str| {
-            let found = get(name).and_then(|v| v.as_u64().or_else(|| v.as_f64().filter(|f| *f >= 0.0).map(|f| f as u64)));
+            let found =
+                get(name).and_then(|v| v.as_u64().or_else(|| v.as_f64().filter(|f| *f >= 0.0).map(|f| f as u64)));
             found.map(|n| n as usize).ok_or_else(|| fail(&format!("{name} (a number)")))
         };
         let text = |name: &str| {
             get(name).and_then(Value::as_str).map(String::from).ok_or_else(|| fail(&format!("{name} (a text)")))
         };
         let texts = |name: &str| {
-            let all: Option<Vec<String>> =
-                get(name).and_then(Value::as_array).and_then(|a| a.iter().map(|v| v.as_str().map(String::from)).collect());
+            let all: Option<Vec<String>> = get(name)
+                .and_then(Value::as_array)
+                .and_then(|a| a.iter().map(|v| v.as_str().map(String::from)).collect());
             all.filter(|a| !a.is_empty()).ok_or_else(|| fail(&format!("{name} (a list of texts)")))
         };
         let relation = |name: &str| match text(name)?.as_str() {
@@ -108,7 +110,9 @@ impl Instruction {
         };
         let check = match id {
             "keywords:existence" => Check::Keywords(texts("keywords")?),
-            "keywords:frequency" => Check::KeywordFrequency(text("keyword")?, relation("relation")?, number("frequency")?),
+            "keywords:frequency" => {
+                Check::KeywordFrequency(text("keyword")?, relation("relation")?, number("frequency")?)
+            }
             "keywords:forbidden_words" => Check::ForbiddenWords(texts("forbidden_words")?),
             "keywords:letter_frequency" => {
                 let letter = text("letter")?.chars().next().ok_or_else(|| fail("letter (one character)"))?;
@@ -160,7 +164,9 @@ impl Instruction {
         let contains = |word: &String| lower.contains(&word.to_lowercase());
         match &self.check {
             Check::Keywords(all) => all.iter().all(contains),
-            Check::KeywordFrequency(word, relation, n) => relation.holds(lower.matches(&word.to_lowercase()).count(), *n),
+            Check::KeywordFrequency(word, relation, n) => {
+                relation.holds(lower.matches(&word.to_lowercase()).count(), *n)
+            }
             Check::ForbiddenWords(all) => !all.iter().any(|word| has_word(&lower, &word.to_lowercase())),
             Check::LetterFrequency(letter, relation, n) => {
                 let wanted: String = letter.to_lowercase().collect();
@@ -210,10 +216,10 @@ impl Instruction {
                 text.chars().count() > 1 && text.starts_with('"') && text.ends_with('"')
             }
             Check::CapitalWords(relation, n) => {
-                let capital = |word: &&str| {
-                    word.chars().any(char::is_uppercase) && !word.chars().any(char::is_lowercase)
-                };
-                let count = response.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).filter(capital).count();
+                let capital =
+                    |word: &&str| word.chars().any(char::is_uppercase) && !word.chars().any(char::is_lowercase);
+                let count =
+                    response.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).filter(capital).count();
                 relation.holds(count, *n)
             }
             Check::Uppercase => !response.chars().any(char::is_lowercase) && speaks(response, "en"),
@@ -226,9 +232,8 @@ impl Instruction {
 fn has_word(text: &str, word: &str) -> bool {
     let edge = |c: Option<char>| !c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let ascii = word.is_ascii();
-    text.match_indices(word).any(|(at, _)| {
-        !ascii || edge(text[..at].chars().next_back()) && edge(text[at + word.len()..].chars().next())
-    })
+    text.match_indices(word)
+        .any(|(at, _)| !ascii || edge(text[..at].chars().next_back()) && edge(text[at + word.len()..].chars().next()))
 }
 
 fn paragraphs<'a>(text: &'a str, divider: &str) -> Vec<&'a str> {
@@ -237,7 +242,9 @@ fn paragraphs<'a>(text: &'a str, divider: &str) -> Vec<&'a str> {
 
 /// `[name]`, not empty, within a line.
 fn placeholders(text: &str) -> usize {
-    text.lines().map(|line| line.split('[').skip(1).filter(|part| part.find(']').is_some_and(|at| at > 0)).count()).sum()
+    text.lines()
+        .map(|line| line.split('[').skip(1).filter(|part| part.find(']').is_some_and(|at| at > 0)).count())
+        .sum()
 }
 
 fn is_bullet(line: &str) -> bool {
@@ -251,7 +258,8 @@ fn highlights(text: &str) -> usize {
     let count = |line: &str| {
         let line = line.replace("**", "*");
         // A bullet's star opens no highlight.
-        let line = if is_bullet(&line) && line.trim_start().starts_with("* ") { line.replacen('*', "", 1) } else { line };
+        let line =
+            if is_bullet(&line) && line.trim_start().starts_with("* ") { line.replacen('*', "", 1) } else { line };
         let parts: Vec<&str> = line.split('*').collect();
         let inside = parts.len().saturating_sub(1) / 2;
         (0..inside).filter(|i| !parts[2 * i + 1].trim().is_empty()).count()
@@ -273,7 +281,8 @@ fn speaks(text: &str, code: &str) -> bool {
         _ => {
             let letters: Vec<char> = text.chars().filter(|c| c.is_alphabetic()).collect();
             let of = |ranges: &[(u32, u32)]| {
-                let hits = letters.iter().filter(|c| ranges.iter().any(|(a, b)| (*a..=*b).contains(&(**c as u32)))).count();
+                let hits =
+                    letters.iter().filter(|c| ranges.iter().any(|(a, b)| (*a..=*b).contains(&(**c as u32)))).count();
                 2 * hits > letters.len()
             };
             match code {
@@ -307,29 +316,84 @@ mod tests {
     fn every_kind_is_told_followed_from_not() {
         let cases = [
             ("keywords:existence", json!({"keywords": ["Tea", "cup"]}), "A CUP of tea", "A cup of coffee"),
-            ("keywords:frequency", json!({"keyword": "tea", "relation": "at least", "frequency": 2}), "tea, Tea", "tea"),
-            ("keywords:frequency", json!({"keyword": "tea", "relation": "less than", "frequency": 2}), "tea", "tea, Tea"),
+            (
+                "keywords:frequency",
+                json!({"keyword": "tea", "relation": "at least", "frequency": 2}),
+                "tea, Tea",
+                "tea",
+            ),
+            (
+                "keywords:frequency",
+                json!({"keyword": "tea", "relation": "less than", "frequency": 2}),
+                "tea",
+                "tea, Tea",
+            ),
             ("keywords:forbidden_words", json!({"forbidden_words": ["can"]}), "a candle", "you CAN"),
-            ("keywords:letter_frequency", json!({"letter": "e", "let_relation": "at least", "let_frequency": 3}), "eEe", "ee"),
+            (
+                "keywords:letter_frequency",
+                json!({"letter": "e", "let_relation": "at least", "let_frequency": 3}),
+                "eEe",
+                "ee",
+            ),
             ("language:response_language", json!({"language": "zh"}), "你好呀", "hello"),
             ("language:response_language", json!({"language": "ru"}), "привет", "hello"),
-            ("length_constraints:number_sentences", json!({"relation": "less than", "num_sentences": 3}), "One. Two.", "One. Two. Three!"),
+            (
+                "length_constraints:number_sentences",
+                json!({"relation": "less than", "num_sentences": 3}),
+                "One. Two.",
+                "One. Two. Three!",
+            ),
             ("length_constraints:number_paragraphs", json!({"num_paragraphs": 2}), "one\n***\ntwo", "one\n\ntwo"),
-            ("length_constraints:number_words", json!({"relation": "at least", "num_words": 3}), "one two three", "one two"),
-            ("length_constraints:nth_paragraph_first_word", json!({"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "so"}), "Well.\n\nSo, yes.", "So.\n\nWell."),
-            ("detectable_content:number_placeholders", json!({"num_placeholders": 2}), "[name] at [place]", "[name] at []"),
+            (
+                "length_constraints:number_words",
+                json!({"relation": "at least", "num_words": 3}),
+                "one two three",
+                "one two",
+            ),
+            (
+                "length_constraints:nth_paragraph_first_word",
+                json!({"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "so"}),
+                "Well.\n\nSo, yes.",
+                "So.\n\nWell.",
+            ),
+            (
+                "detectable_content:number_placeholders",
+                json!({"num_placeholders": 2}),
+                "[name] at [place]",
+                "[name] at []",
+            ),
             ("detectable_content:postscript", json!({"postscript_marker": "P.S."}), "Bye.\nP.S. eat", "Bye P.S."),
             ("detectable_format:number_bullet_lists", json!({"num_bullets": 2}), "* a\n- b", "* a\n- b\n* c"),
             ("detectable_format:constrained_response", json!({}), "My answer is no.", "No."),
-            ("detectable_format:number_highlighted_sections", json!({"num_highlights": 2}), "*a* and **b**", "* a\n* b"),
-            ("detectable_format:multiple_sections", json!({"section_spliter": "SECTION", "num_sections": 2}), "SECTION 1\na\nSECTION 2\nb", "SECTION 1\na"),
+            (
+                "detectable_format:number_highlighted_sections",
+                json!({"num_highlights": 2}),
+                "*a* and **b**",
+                "* a\n* b",
+            ),
+            (
+                "detectable_format:multiple_sections",
+                json!({"section_spliter": "SECTION", "num_sections": 2}),
+                "SECTION 1\na\nSECTION 2\nb",
+                "SECTION 1\na",
+            ),
             ("detectable_format:json_format", json!({}), "```json\n{\"a\": 1}\n```", "{a: 1}"),
             ("detectable_format:title", json!({}), "<<Rain>>\nIt rains.", "Rain << >>"),
             ("combination:two_responses", json!({}), "one ****** two", "one ****** one"),
             ("combination:repeat_prompt", json!({"prompt_to_repeat": "Say hi."}), "Say hi. Hi!", "Hi!"),
-            ("startend:end_checker", json!({"end_phrase": "Any questions?"}), "Done. any questions?", "Any questions? Done."),
+            (
+                "startend:end_checker",
+                json!({"end_phrase": "Any questions?"}),
+                "Done. any questions?",
+                "Any questions? Done.",
+            ),
             ("startend:quotation", json!({}), "\"all of it\"", "\"some\" of it"),
-            ("change_case:capital_word_frequency", json!({"capital_relation": "at least", "capital_frequency": 2}), "VERY GOOD day", "VERY good Day"),
+            (
+                "change_case:capital_word_frequency",
+                json!({"capital_relation": "at least", "capital_frequency": 2}),
+                "VERY GOOD day",
+                "VERY good Day",
+            ),
             ("change_case:english_capital", json!({}), "ALL OF IT", "All OF IT"),
             ("change_case:english_lowercase", json!({}), "all of it", "all Of it"),
             ("punctuation:no_comma", json!({}), "no comma here", "one, two"),
@@ -347,10 +411,13 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_missing_arguments_are_named() {
-        let error = |id, arguments: Value| Instruction::new(id, arguments.as_object().unwrap()).unwrap_err().to_string();
+        let error =
+            |id, arguments: Value| Instruction::new(id, arguments.as_object().unwrap()).unwrap_err().to_string();
         assert!(error("keywords:rhyme", json!({})).contains("keywords:rhyme"));
         assert!(error("keywords:existence", json!({"keywords": []})).contains("keywords"));
-        assert!(error("length_constraints:number_words", json!({"relation": "about", "num_words": 3})).contains("at least"));
+        assert!(
+            error("length_constraints:number_words", json!({"relation": "about", "num_words": 3})).contains("at least")
+        );
         assert!(error("detectable_format:number_bullet_lists", json!({"num_bullets": null})).contains("num_bullets"));
     }
 }

@@ -8,4 +8,4 @@ mod set;
 
 pub use answer::{final_answer, normalise, same_answer};
 pub use instruction::{Instruction, InstructionError};
-pub use set::{Answered, Item, RetentionSet, RetentionError, RetentionScore, Task};
+pub use set::{Answered, Item, RetentionError, RetentionScore, RetentionSet, Task};

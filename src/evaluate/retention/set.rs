@@ -114,12 +114,18 @@ pub struct RetentionSet {
 impl RetentionSet {
     /// The small set of mathematics that ships with the binary.
     pub fn builtin_mathematics() -> RetentionSet {
-        embedded("built-in mathematics", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/retention/mathematics.jsonl")))
+        embedded(
+            "built-in mathematics",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/retention/mathematics.jsonl")),
+        )
     }
 
     /// The small set of instructions that ships with the binary.
     pub fn builtin_instructions() -> RetentionSet {
-        embedded("built-in instructions", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/retention/instructions.jsonl")))
+        embedded(
+            "built-in instructions",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/retention/instructions.jsonl")),
+        )
     }
 
     /// Reads a JSONL file in the format of MATH-500 or IFEval; which one, each line tells.
@@ -140,10 +146,18 @@ impl RetentionSet {
     pub fn parse(origin: &str, text: &str) -> Result<RetentionSet, RetentionError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let parse = |(index, line): (usize, &str)| {
-            item(index, line).map_err(|problem| RetentionError::Line { origin: origin.into(), line: index + 1, problem })
+            item(index, line).map_err(|problem| RetentionError::Line {
+                origin: origin.into(),
+                line: index + 1,
+                problem,
+            })
         };
         let items: Vec<Item> = lines.map(parse).collect::<Result<_, _>>()?;
-        if items.is_empty() { Err(RetentionError::Empty(origin.into())) } else { Ok(RetentionSet { name: origin.into(), items }) }
+        if items.is_empty() {
+            Err(RetentionError::Empty(origin.into()))
+        } else {
+            Ok(RetentionSet { name: origin.into(), items })
+        }
     }
 
     /// Checks responses, one per task in order; missing ones count as wrong.

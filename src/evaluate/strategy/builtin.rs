@@ -47,7 +47,8 @@ fn sentence_end(text: &str) -> usize {
         '.' => next.is_none_or(char::is_whitespace),
         _ => false,
     };
-    let closes = |c: char| matches!(c, '。' | '！' | '？' | '!' | '?' | '…' | '.' | '"' | '”' | '」' | '’' | ')' | '）');
+    let closes =
+        |c: char| matches!(c, '。' | '！' | '？' | '!' | '?' | '…' | '.' | '"' | '”' | '」' | '’' | ')' | '）');
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         if ends(c, chars.peek().map(|(_, next)| *next)) {
@@ -78,14 +79,31 @@ const QUESTIONS: [(SageStrategy, Cues); 3] = [
         SageStrategy::AskFeelings,
         Cues {
             zh: &["什么感受", "感觉怎么样", "什么心情", "心情怎么样", "难受吗", "什么滋味", "感受如何", "心里怎么样"],
-            en: &["how do you feel", "how did you feel", "how are you feeling", "what are you feeling", "how does that feel", "how did that feel", "feel about"],
+            en: &[
+                "how do you feel",
+                "how did you feel",
+                "how are you feeling",
+                "what are you feeling",
+                "how does that feel",
+                "how did that feel",
+                "feel about",
+            ],
         },
     ),
     (
         SageStrategy::AskWishes,
         Cues {
             zh: &["希望", "想要", "想怎么", "打算", "期待", "需要我", "你想"],
-            en: &["would you like", "do you want", "what do you need", "do you need", "do you hope", "would help you", "are you planning", "do you plan"],
+            en: &[
+                "would you like",
+                "do you want",
+                "what do you need",
+                "do you need",
+                "do you hope",
+                "would help you",
+                "are you planning",
+                "do you plan",
+            ],
         },
     ),
     (
@@ -103,28 +121,80 @@ const SUGGESTIONS: [(SageStrategy, Cues); 3] = [
         SageStrategy::SuggestSupport,
         Cues {
             zh: &["咨询师", "心理咨询", "医生", "老师聊", "家人聊", "朋友聊", "求助", "找人帮", "专业"],
-            en: &["counsellor", "counselor", "therapist", "a doctor", "professional", "support group", "reach out to", "ask for help", "helpline"],
+            en: &[
+                "counsellor",
+                "counselor",
+                "therapist",
+                "a doctor",
+                "professional",
+                "support group",
+                "reach out to",
+                "ask for help",
+                "helpline",
+            ],
         },
     ),
     (
         SageStrategy::SuggestTalk,
         Cues {
-            zh: &["跟他说", "跟她说", "和他谈", "和她谈", "跟他谈", "跟她谈", "聊一聊", "沟通", "谈一谈", "当面", "告诉他", "告诉她"],
-            en: &["talk to", "talk with", "tell him", "tell her", "tell them", "sit down with", "have a conversation", "speak to", "speak with"],
+            zh: &[
+                "跟他说",
+                "跟她说",
+                "和他谈",
+                "和她谈",
+                "跟他谈",
+                "跟她谈",
+                "聊一聊",
+                "沟通",
+                "谈一谈",
+                "当面",
+                "告诉他",
+                "告诉她",
+            ],
+            en: &[
+                "talk to",
+                "talk with",
+                "tell him",
+                "tell her",
+                "tell them",
+                "sit down with",
+                "have a conversation",
+                "speak to",
+                "speak with",
+            ],
         },
     ),
     (
         SageStrategy::SuggestCare,
         Cues {
             zh: &["休息", "睡", "散步", "放松", "照顾好自己", "深呼吸", "喝点", "缓一缓", "歇"],
-            en: &["rest", "sleep", "a walk", "relax", "take care of yourself", "a breath", "breathe", "a break", "be kind to yourself"],
+            en: &[
+                "rest",
+                "sleep",
+                "a walk",
+                "relax",
+                "take care of yourself",
+                "a breath",
+                "breathe",
+                "a break",
+                "be kind to yourself",
+            ],
         },
     ),
 ];
 
 const UNDERSTANDABLE: Cues = Cues {
     zh: &["换谁", "谁都会", "可以理解", "很正常", "人之常情", "情有可原", "理所当然", "怎么可能不"],
-    en: &["anyone would", "understandable", "makes sense", "no wonder", "of course you", "only natural", "who would not", "who wouldn't"],
+    en: &[
+        "anyone would",
+        "understandable",
+        "makes sense",
+        "no wonder",
+        "of course you",
+        "only natural",
+        "who would not",
+        "who wouldn't",
+    ],
 };
 
 fn sage(sentence: &str, found: &[Strategy], language: Language) -> Vec<SageStrategy> {

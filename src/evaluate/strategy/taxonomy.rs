@@ -133,9 +133,30 @@ impl SageStrategy {
     pub const ALL: [SageStrategy; 24] = {
         use SageStrategy::*;
         [
-            AskFacts, AskFeelings, AskViews, AskWishes, AskReflection, NameFeeling, Restate, InferNeed, SharedFeeling,
-            OwnStory, Reassure, StayAndListen, RelieveBlame, PraiseQualities, PraiseThoughts, PraiseActions, Validate,
-            SuggestStep, SuggestTalk, SuggestCare, SuggestSupport, SuggestView, ExplainOthers, ExplainProblem,
+            AskFacts,
+            AskFeelings,
+            AskViews,
+            AskWishes,
+            AskReflection,
+            NameFeeling,
+            Restate,
+            InferNeed,
+            SharedFeeling,
+            OwnStory,
+            Reassure,
+            StayAndListen,
+            RelieveBlame,
+            PraiseQualities,
+            PraiseThoughts,
+            PraiseActions,
+            Validate,
+            SuggestStep,
+            SuggestTalk,
+            SuggestCare,
+            SuggestSupport,
+            SuggestView,
+            ExplainOthers,
+            ExplainProblem,
         ]
     };
 

@@ -21,19 +21,33 @@ pub(super) fn section(runs: &[RunDigest]) -> Section {
     for run in runs {
         charts.extend(heat_maps(run, runs.len() > 1));
     }
-    charts.extend(measure(runs, "Variety", "Share of distinct bigrams (higher is more varied) and self-BLEU (lower is more varied) of a step's replies.", "share", &[
-        ("distinct-2", DashType::Solid, |d| d.diversity.distinct_2),
-        ("self-BLEU", DashType::Dash, |d| d.diversity.self_bleu),
-    ]));
+    charts.extend(measure(
+        runs,
+        "Variety",
+        "Share of distinct bigrams (higher is more varied) and self-BLEU (lower is more varied) of a step's replies.",
+        "share",
+        &[
+            ("distinct-2", DashType::Solid, |d| d.diversity.distinct_2),
+            ("self-BLEU", DashType::Dash, |d| d.diversity.self_bleu),
+        ],
+    ));
     charts.extend(measure(runs, "Repetition of strategies", "SSRR: how alike the strategies of adjacent replies are; SAGE calls less than 0.4 acceptable. Alignment scores are ours.", "similarity", &[
         ("SSRR", DashType::Solid, |d| d.repetition),
     ]));
-    charts.extend(measure(runs, "Length of replies", "Characters (Chinese) or words (English).", "length", &[
-        ("length", DashType::Solid, |d| Some(d.diversity.length).filter(|_| d.diversity != Diversity::default())),
-    ]));
-    charts.extend(measure(runs, "Language drift", "Share of replies mostly in another language than the user's.", "share", &[
-        ("wrong language", DashType::Solid, |d| Some(d.diversity.wrong_language)),
-    ]));
+    charts.extend(measure(
+        runs,
+        "Length of replies",
+        "Characters (Chinese) or words (English).",
+        "length",
+        &[("length", DashType::Solid, |d| Some(d.diversity.length).filter(|_| d.diversity != Diversity::default()))],
+    ));
+    charts.extend(measure(
+        runs,
+        "Language drift",
+        "Share of replies mostly in another language than the user's.",
+        "share",
+        &[("wrong language", DashType::Solid, |d| Some(d.diversity.wrong_language))],
+    ));
     Section {
         id: "behaviour",
         title: "What the replies do",
@@ -123,7 +137,9 @@ fn heat_maps(run: &RunDigest, named: bool) -> Vec<Chart> {
     };
     follows.add_trace(map(cells(&contribution)).zmin(-10.0).zmax(10.0).zmid(0.0));
     follows.set_layout(layout());
-    let mut used = Chart::new(format!("{prefix}How often"), "Share of the step's replies that use a strategy.", &used).wide().high(height);
+    let mut used = Chart::new(format!("{prefix}How often"), "Share of the step's replies that use a strategy.", &used)
+        .wide()
+        .high(height);
     used.data[0]["meta"] = json!("sequential");
     let note = format!("Mean emotion change right after a use; cells with fewer than {LEAST} uses are empty.");
     let mut follows = Chart::new(format!("{prefix}What follows"), note, &follows).wide().high(height);
@@ -133,13 +149,7 @@ fn heat_maps(run: &RunDigest, named: bool) -> Vec<Chart> {
 
 type Measure = (&'static str, DashType, fn(&Digest) -> Option<f64>);
 
-fn measure(
-    runs: &[RunDigest],
-    title: &str,
-    note: &str,
-    axis: &str,
-    measures: &[Measure],
-) -> Option<Chart> {
+fn measure(runs: &[RunDigest], title: &str, note: &str, axis: &str, measures: &[Measure]) -> Option<Chart> {
     let mut plot = Plot::new();
     for (r, run) in runs.iter().enumerate() {
         for (s, (name, dash, value)) in measures.iter().enumerate() {

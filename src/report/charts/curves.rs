@@ -98,10 +98,7 @@ const CURVES: &[Curve] = &[
         title: "Gradient norm",
         note: "Global norms before clipping.",
         axis: "L2 norm",
-        series: &[
-            ("grad_norm/policy", "policy", DashType::Solid),
-            ("grad_norm/critic", "critic", DashType::Dash),
-        ],
+        series: &[("grad_norm/policy", "policy", DashType::Solid), ("grad_norm/critic", "critic", DashType::Dash)],
     },
     Curve {
         title: "What went wrong",
@@ -123,9 +120,10 @@ pub(super) fn section(runs: &[RunDigest]) -> Section {
     Section {
         id: "curves",
         title: "Training curves",
-        note: "One point a step. Where there are more than twenty, the strong line is a moving average and the faint one \
+        note:
+            "One point a step. Where there are more than twenty, the strong line is a moving average and the faint one \
                the numbers themselves."
-            .into(),
+                .into(),
         charts,
     }
 }
@@ -250,7 +248,9 @@ fn time(runs: &[RunDigest]) -> Option<Chart> {
                 continue;
             }
             plot.add_trace(if runs.len() == 1 {
-                line(name, &points, colour(s), DashType::Solid).stack_group("time").line(Line::new().color(colour(s)).width(0.5))
+                line(name, &points, colour(s), DashType::Solid)
+                    .stack_group("time")
+                    .line(Line::new().color(colour(s)).width(0.5))
             } else {
                 let dash = if s == 0 { DashType::Solid } else { DashType::Dash };
                 line(&format!("{} · {name}", run.name), &smoothed(&points), colour(r), dash)

@@ -20,18 +20,13 @@ pub(super) fn section(runs: &[RunDigest]) -> Section {
     Section {
         id: "intentions",
         title: "By hidden intention",
-        note: "Rational intentions first, then emotional ones. Whiskers are 95 % bootstrap intervals over people.".into(),
+        note: "Rational intentions first, then emotional ones. Whiskers are 95 % bootstrap intervals over people."
+            .into(),
         charts: charts.into_iter().flatten().collect(),
     }
 }
 
-fn bars(
-    runs: &[RunDigest],
-    title: &str,
-    note: &str,
-    value: fn(&Scores) -> Interval,
-    top: f64,
-) -> Option<Chart> {
+fn bars(runs: &[RunDigest], title: &str, note: &str, value: fn(&Scores) -> Interval, top: f64) -> Option<Chart> {
     let (mut plot, mut highest) = (Plot::new(), 0.0f64);
     for (r, run) in runs.iter().enumerate() {
         for (end, (label, digests)) in run.ends().into_iter().flatten().enumerate() {

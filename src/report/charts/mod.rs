@@ -84,8 +84,7 @@ pub(super) fn sections(runs: &[RunDigest]) -> Vec<Section> {
 }
 
 /// One colour per run, readable on light and dark.
-const RUN_COLOURS: [&str; 8] =
-    ["#3b82f6", "#f97316", "#10b981", "#a855f7", "#ef4444", "#ca8a04", "#0891b2", "#db2777"];
+const RUN_COLOURS: [&str; 8] = ["#3b82f6", "#f97316", "#10b981", "#a855f7", "#ef4444", "#ca8a04", "#0891b2", "#db2777"];
 
 fn colour(index: usize) -> &'static str {
     RUN_COLOURS[index % RUN_COLOURS.len()]
