@@ -8,7 +8,8 @@ use rlver::device::DeviceChoice;
 use rlver::dialogue::ProfileSet;
 use rlver::dialogue::think::ReplyMode;
 use rlver::evaluate::probe::Probe;
-use rlver::evaluate::{EvalResult, compare, hold_dialogues, outcomes, recorded};
+use rlver::evaluate::strategy::BuiltinLabeller;
+use rlver::evaluate::{Behaviour, EvalResult, compare, hold_dialogues, outcomes, recorded};
 use rlver::rollout::{Episode, Policy, RolloutSettings};
 use rlver::train::load_policy;
 use rlver::user::builtin::BuiltinUser;
@@ -90,7 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     }
     if let Some(path) = &args.recorded {
         let dialogues = recorded::load(path)?;
-        return finish(&recorded::result(&dialogues, &path.display().to_string()), args.json.as_deref());
+        return finish(&recorded::result(&dialogues, &path.display().to_string()), None, args.json.as_deref());
     }
     let settings = settings(&args)?;
     let users = user(&args.user)?;
@@ -116,7 +117,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     let outcomes = outcomes(&episodes);
     let unscored = episodes.len() - outcomes.len();
     bench.write_episodes(&episodes)?;
-    finish(&EvalResult { outcomes, unscored, settings: written, seed: args.seed }, args.json.as_deref())
+    let result = EvalResult { outcomes, unscored, settings: written, seed: args.seed };
+    finish(&result, Some(&Behaviour::of(&episodes, &BuiltinLabeller)), args.json.as_deref())
 }
 
 /// A loaded policy and how it is asked.
@@ -188,9 +190,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn finish(result: &EvalResult, json: Option<&Path>) -> anyhow::Result<Ended> {
+fn finish(result: &EvalResult, behaviour: Option<&Behaviour>, json: Option<&Path>) -> anyhow::Result<Ended> {
     if let Some(path) = json {
-        write_json(path, &result.to_json()?)?;
+        let mut value = result.to_json()?;
+        if let Some(behaviour) = behaviour {
+            value["behaviour"] = behaviour.to_json();
+        }
+        write_json(path, &value)?;
     }
     // Last, so that the files are there even when nobody reads the table.
     say!("{}", result.summary()?.table());

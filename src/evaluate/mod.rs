@@ -6,6 +6,7 @@
 //! ([`probe`]) and what a policy must not forget ([`retention`]).
 
 mod answering;
+mod behaviour;
 mod bootstrap;
 pub mod capability;
 mod compare;
@@ -21,6 +22,7 @@ mod text_policy;
 use rlver_models::generate::Engine;
 
 pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
+pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
 pub use compare::{Comparison, Difference, compare};
 pub use result::{EvalResult, ResultError};
