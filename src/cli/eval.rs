@@ -9,7 +9,7 @@ use rlver::dialogue::ProfileSet;
 use rlver::dialogue::think::ReplyMode;
 use rlver::evaluate::probe::Probe;
 use rlver::evaluate::strategy::BuiltinLabeller;
-use rlver::evaluate::{Behaviour, EvalResult, compare, hold_dialogues, outcomes, recorded};
+use rlver::evaluate::{Behaviour, EvalResult, compare, fingerprint, hold_dialogues, outcomes, recorded};
 use rlver::rollout::{Episode, Policy, RolloutSettings};
 use rlver::train::load_policy;
 use rlver::user::builtin::BuiltinUser;
@@ -113,6 +113,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     let episodes = bench.hold(users.as_ref(), &profiles, bench.settings)?;
     let mut written = bench.written();
     written.insert("profiles".into(), profiles.origin().into());
+    written.insert("profiles_fingerprint".into(), fingerprint(&profiles).into());
     written.insert("user".into(), users.name().into());
     let outcomes = outcomes(&episodes);
     let unscored = episodes.len() - outcomes.len();

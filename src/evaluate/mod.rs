@@ -25,7 +25,7 @@ pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
 pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
 pub use compare::{Comparison, Difference, compare};
-pub use result::{EvalResult, ResultError};
+pub use result::{EvalResult, ResultError, fingerprint};
 pub use summary::{Outcome, Scores, Summary, SummaryError, before_after_table};
 pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 
