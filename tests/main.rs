@@ -12,4 +12,5 @@ mod regression;
 mod report;
 mod rules;
 mod supporter;
+mod tensors;
 mod tiny;
