@@ -103,12 +103,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     };
     let device = DeviceChoice::parse(&args.device).map_err(anyhow::Error::msg)?.open();
     let policy = load_policy(args.model.as_deref().context("--model is missing")?, "", &device)?;
-    let mut bench = Bench::new(&args, policy, settings);
+    let bench = Bench::new(&args, policy, settings);
     if !probes.is_empty() {
-        return probe::run(&mut bench, &probes);
+        return probe::run(&bench, &probes);
     }
     if !sets.is_empty() {
-        return retention::run(&mut bench, &sets);
+        return retention::run(&bench, &sets);
     }
     let episodes = bench.hold(users.as_ref(), &profiles, bench.settings)?;
     let mut written = bench.written();
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
     }
 
     fn hold(
-        &mut self,
+        &self,
         users: &dyn UserEngine,
         profiles: &ProfileSet,
         settings: RolloutSettings,
