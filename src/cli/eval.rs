@@ -8,7 +8,10 @@ use rlver::device::DeviceChoice;
 use rlver::dialogue::ProfileSet;
 use rlver::dialogue::think::ReplyMode;
 use rlver::evaluate::probe::Probe;
-use rlver::evaluate::{EvalResult, compare, hold_dialogues, outcomes, recorded, refuse_too_many_unscored};
+use rlver::evaluate::strategy::BuiltinLabeller;
+use rlver::evaluate::{
+    Behaviour, EvalResult, compare, fingerprint, hold_dialogues, outcomes, recorded, refuse_too_many_unscored,
+};
 use rlver::rollout::{Episode, Policy, RolloutSettings};
 use rlver::train::load_policy;
 use rlver::user::{Emotion, UserEngine};
@@ -92,7 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     }
     if let Some(path) = &args.recorded {
         let dialogues = recorded::load(path)?;
-        return finish(&recorded::result(&dialogues, &path.display().to_string()), args.json.as_deref());
+        return finish(&recorded::result(&dialogues, &path.display().to_string()), None, args.json.as_deref());
     }
     let settings = settings(&args)?;
     let users = super::user::open_users(&args.user, &args.device)?;
@@ -104,25 +107,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     };
     let device = DeviceChoice::parse(&args.device).map_err(anyhow::Error::msg)?.open();
     let policy = load_policy(args.model.as_deref().context("--model is missing")?, "", &device)?;
-    let mut bench = Bench::new(&args, policy, settings);
+    let bench = Bench::new(&args, policy, settings);
     if !probes.is_empty() {
-        return probe::run(&mut bench, &probes);
+        return probe::run(&bench, &probes);
     }
     if !sets.is_empty() {
-        return retention::run(&mut bench, &sets);
+        return retention::run(&bench, &sets);
     }
     let episodes = bench.hold(users.as_ref(), &profiles, bench.settings)?;
     bench.write_episodes(&episodes)?;
     refuse_too_many_unscored(&episodes, args.max_unscored)?;
     let mut written = bench.written();
     written.insert("profiles".into(), profiles.origin().into());
+    written.insert("profiles_fingerprint".into(), fingerprint(&profiles).into());
     written.insert("user".into(), users.name().into());
     let outcomes = outcomes(&episodes);
     let unscored = episodes.len() - outcomes.len();
     if let Some(used) = users.usage() {
         super::tell(format_args!("user model: {used}"));
     }
-    finish(&EvalResult { outcomes, unscored, settings: written, seed: args.seed }, args.json.as_deref())
+    let result = EvalResult { outcomes, unscored, settings: written, seed: args.seed };
+    finish(&result, Some(&Behaviour::of(&episodes, &BuiltinLabeller)), args.json.as_deref())
 }
 
 /// A loaded policy and how it is asked.
@@ -144,7 +149,7 @@ impl<'a> Bench<'a> {
     }
 
     fn hold(
-        &mut self,
+        &self,
         users: &dyn UserEngine,
         profiles: &ProfileSet,
         settings: RolloutSettings,
@@ -194,9 +199,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn finish(result: &EvalResult, json: Option<&Path>) -> anyhow::Result<Ended> {
+fn finish(result: &EvalResult, behaviour: Option<&Behaviour>, json: Option<&Path>) -> anyhow::Result<Ended> {
     if let Some(path) = json {
-        write_json(path, &result.to_json()?)?;
+        let mut value = result.to_json()?;
+        if let Some(behaviour) = behaviour {
+            value["behaviour"] = behaviour.to_json();
+        }
+        write_json(path, &value)?;
     }
     // Last, so that the files are there even when nobody reads the table.
     say!("{}", result.summary()?.table());

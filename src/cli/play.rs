@@ -10,7 +10,8 @@ use super::Ended;
 
 /// `rlver play`: be the supporter yourself, with the emotion meter: the quickest way to judge a simulated user.
 ///
-/// `/why` tells how the last reply was taken, `/who` shows the persona and the scene, `/quit` or Ctrl-D ends.
+/// `/why` tells how the last reply was taken, `/who` shows the persona, `/scene` all of the scene (what helps and what they
+/// want, too), `/quit` or Ctrl-D ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Id of the person to talk with; `list` shows whom there is.
@@ -55,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     anyhow::ensure!(args.max_turns > 0, "--max-turns must be at least 1");
     let users = super::user::open_users(&args.user, &args.device)?;
     let mut session = users.open(profile.clone(), SessionSettings { start, seed: args.seed });
-    say!("You are the supporter; {} needs one. (/why /who /quit)\n", users.name());
+    say!("You are the supporter; {} needs one. (/why /who /scene /quit)\n", users.name());
     say!("{}\n", session.opening()?);
     say!("{}", meter(start, None));
     let stdin = std::io::stdin();
@@ -73,12 +74,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         match line.trim() {
             "" => continue,
             "/quit" | "/exit" => break,
-            "/who" => say!("{}\n\n{}", profile.player.trim(), story(&profile)),
+            "/who" => say!("{}", profile.player.trim()),
+            "/scene" => say!("{}", profile.scene.trim()),
             "/why" => match &last {
                 Some(turn) => say!("{}", why(&turn.appraisal, turn.guard.as_deref())),
                 None => say!("(nothing was said yet)"),
             },
-            command if command.starts_with('/') => say!("(commands: /why /who /quit)"),
+            command if command.starts_with('/') => say!("(commands: /why /who /scene /quit)"),
             reply => {
                 let turn = session.respond(reply)?;
                 replies += 1;
@@ -114,11 +116,6 @@ fn find(sets: &[ProfileSet], id: &str) -> anyhow::Result<Arc<Profile>> {
         Some(near) => bail!("there is no profile {id}; did you mean {near}? `--profile list` shows all"),
         None => bail!("there is no profile {id}"),
     }
-}
-
-/// The scene without the part that tells the hidden intention.
-fn story(profile: &Profile) -> &str {
-    profile.scene.split("####").next().unwrap_or_default().trim()
 }
 
 fn about(profile: &Profile) -> String {

@@ -6,6 +6,7 @@
 //! ([`probe`]) and what a policy must not forget ([`retention`]).
 
 mod answering;
+mod behaviour;
 mod bootstrap;
 pub mod capability;
 mod compare;
@@ -21,9 +22,10 @@ mod text_policy;
 use rlver_models::generate::Engine;
 
 pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
+pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
 pub use compare::{Comparison, Difference, compare};
-pub use result::{EvalResult, ResultError};
+pub use result::{EvalResult, ResultError, fingerprint};
 pub use summary::{Outcome, Scores, Summary, SummaryError, before_after_table};
 pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::summary::{Outcome, Summary, SummaryError};
+use crate::dialogue::ProfileSet;
+use crate::seed;
 
 /// Everything an evaluation leaves behind: its dialogues' outcomes, how many have none, and what the score depends on.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +48,16 @@ struct Stored {
     unscored: usize,
     #[serde(default)]
     settings: Map<String, Value>,
+}
+
+/// A name for the contents of a profile set: results with the same one were held with the same people.
+pub fn fingerprint(profiles: &ProfileSet) -> String {
+    let hash = profiles.iter().fold(0, |hash, profile| {
+        let text = serde_json::to_vec(profile.as_ref()).expect("plain data");
+        let words = text.chunks(8).map(|c| c.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte)));
+        words.fold(hash, |hash, word| seed::mix(&[hash, word]))
+    });
+    format!("{hash:016x}")
 }
 
 impl EvalResult {

@@ -1,13 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
-use crate::dialogue::{CharacterType, HiddenIntention, Language, Role, Strategy, Transcript};
-use crate::evaluate::Outcome;
-use crate::evaluate::capability::{CapabilityScores, Coordinate, estimate, estimate_coordinate};
-use crate::evaluate::diversity::Diversity;
-use crate::evaluate::strategy::{
-    BuiltinLabeller, Labels, SageStrategy, StrategyLabeller, StrategyTable, repetition_rate,
-};
+use crate::dialogue::{CharacterType, HiddenIntention, Language};
+use crate::evaluate::strategy::BuiltinLabeller;
+use crate::evaluate::{Behaviour, Outcome};
 use crate::rollout::{EndReason, Episode};
 use crate::train::Stage;
 
@@ -125,18 +121,8 @@ pub struct Digest {
     pub stage: Stage,
     /// Every dialogue.
     pub dialogues: Vec<Brief>,
-    /// Use of our strategies.
-    pub strategies: StrategyTable<Strategy>,
-    /// Use of SAGE's strategies.
-    pub sage: StrategyTable<SageStrategy>,
-    /// Mean similarity of adjacent replies' strategies (SSRR).
-    pub repetition: Option<f64>,
-    /// Variety, language and length of the replies.
-    pub diversity: Diversity,
-    /// Estimated capabilities.
-    pub capabilities: Option<CapabilityScores>,
-    /// Estimated Social Cognition Coordinate.
-    pub coordinate: Option<Coordinate>,
+    /// What the replies do.
+    pub behaviour: Behaviour,
 }
 
 impl Digest {
@@ -155,29 +141,11 @@ impl Digest {
     }
 
     fn of(path: &Path, stage: Stage, episodes: &[(usize, Episode)]) -> Digest {
-        let (mut strategies, mut sage) = (StrategyTable::default(), StrategyTable::default());
-        let labelled: Vec<Vec<Labels>> = episodes.iter().map(|(_, episode)| labels(episode)).collect();
-        for ((_, episode), labels) in episodes.iter().zip(&labelled) {
-            for (turn, labels) in episode.turns.iter().zip(labels) {
-                let change = turn.user.as_ref().map(|u| i32::from(u.after.score()) - i32::from(u.before.score()));
-                strategies.add(&labels.strategies, change);
-                sage.add(&labels.sage, change);
-            }
-        }
-        let sequences: Vec<Vec<Vec<Strategy>>> =
-            labelled.iter().map(|d| d.iter().map(|l| l.strategies.clone()).collect()).collect();
-        let replies = episodes.iter().flat_map(|(_, e)| e.turns.iter().map(|t| (t.reply.as_str(), e.language)));
-        let capabilities: Vec<CapabilityScores> = labelled.iter().filter_map(|d| estimate(d)).collect();
         Digest {
             path: path.to_path_buf(),
             stage,
             dialogues: episodes.iter().map(|(index, episode)| Brief::of(*index, episode)).collect(),
-            strategies,
-            sage,
-            repetition: repetition_rate(sequences.iter().map(Vec::as_slice)),
-            diversity: Diversity::of(replies),
-            capabilities: CapabilityScores::mean(&capabilities),
-            coordinate: estimate_coordinate(&labelled),
+            behaviour: Behaviour::of(episodes.iter().map(|(_, episode)| episode), &BuiltinLabeller),
         }
     }
 }
@@ -189,20 +157,4 @@ pub(super) fn parse(path: &Path, index: usize, line: &str) -> Result<Episode, Re
         line: index + 1,
         problem: e.to_string(),
     })
-}
-
-/// The built-in labels of each reply of an episode.
-pub(super) fn labels(episode: &Episode) -> Vec<Labels> {
-    let mut before = Transcript::default();
-    before.push(Role::User, episode.opening.clone());
-    let mut all = Vec::with_capacity(episode.turns.len());
-    for turn in &episode.turns {
-        let labels = BuiltinLabeller.label(&turn.reply, &before, episode.language);
-        all.push(labels.expect("the built-in labeller always answers"));
-        before.push(Role::Assistant, turn.reply.clone());
-        if let Some(user) = &turn.user {
-            before.push(Role::User, user.line.clone());
-        }
-    }
-    all
 }

@@ -1,13 +1,16 @@
 use serde_json::{Map, Value, json};
 
-use super::digest::{Ending, labels};
+use super::digest::Ending;
 use super::run::TokenText;
+use crate::evaluate::labels;
+use crate::evaluate::strategy::{BuiltinLabeller, Labels};
 use crate::rollout::{Episode, Segment};
+use crate::train::Stage;
 use crate::user::UserTurn;
 
 /// A dialogue as the page reads it. Keys are short, as there are many: the page's script names them.
 pub(super) fn dialogue(id: &str, run: usize, stage: Stage, episode: &Episode, tokens: Option<&TokenText>) -> Value {
-    let labels = labels(episode);
+    let labels: Vec<Labels> = labels(episode, &BuiltinLabeller).map(Result::unwrap_or_default).collect();
     let turns: Vec<Value> = episode
         .turns
         .iter()

@@ -16,8 +16,8 @@ use super::update::{Learner, Rates, UpdateBatch, first_mini_batch, update};
 use super::{Event, Outcome, RunOptions, Stage, checkpoint, describe, policy_source};
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::dialogue::ProfileSet;
-use crate::evaluate::{self, Summary};
+use crate::dialogue::{Language, ProfileSet, prompt};
+use crate::evaluate::{self, EvalResult, Summary};
 use crate::metrics::{EventWriter, Metrics, MetricsLog, Series, learning_curve_svg};
 use crate::objective::{AdvantageEstimator, KlController, LrSchedule};
 use crate::recipe::{CurriculumChoice, KlControl, KlUse, LogprobSource, Recipe, RolloutIs};
@@ -458,8 +458,39 @@ impl<'a> Trainer<'a> {
         self.folder.write_episodes(file, &episodes)?;
         evaluate::refuse_too_many_unscored(&episodes, self.recipe.user.max_unscored)?;
         let summary = self.summarise(&episodes)?;
-        self.folder.write_json(&format!("{file}.json"), &summary.to_json())?;
+        let result = EvalResult {
+            outcomes: evaluate::outcomes(&episodes),
+            unscored: episodes.iter().filter(|e| e.reward.is_none()).count(),
+            settings: self.evaluation_settings(),
+            seed: self.recipe.run.seed,
+        };
+        let json = result.to_json().map_err(|e| Error::NothingScored(e.to_string()))?;
+        self.folder.write_json(&format!("{file}.json"), &json)?;
         Ok(summary)
+    }
+
+    /// What the score of an evaluation depends on, as `rlver eval --json` writes it.
+    fn evaluation_settings(&self) -> serde_json::Map<String, serde_json::Value> {
+        let (e, r) = (&self.recipe.eval, &self.recipe.rollout);
+        let settings = serde_json::json!({
+            "rlver": env!("CARGO_PKG_VERSION"),
+            "model": format!("{} after step {}", self.recipe.model.policy, self.step),
+            "mode": r.mode,
+            "system_zh": prompt::system(r.mode, Language::Zh),
+            "system_en": prompt::system(r.mode, Language::En),
+            "start_emotion": e.start_emotion,
+            "max_turns": e.max_turns,
+            "temperature": e.temperature,
+            "max_new_tokens": r.max_new_tokens,
+            "max_context": r.max_context,
+            "seed": self.recipe.run.seed,
+            "seeds": e.seeds,
+            "device": self.recipe.run.device,
+            "profiles": self.eval_profiles.origin(),
+            "profiles_fingerprint": evaluate::fingerprint(&self.eval_profiles),
+            "user": self.evaluated_with.as_ref().unwrap_or(&self.users).name(),
+        });
+        settings.as_object().cloned().unwrap_or_default()
     }
 
     fn summarise(&self, episodes: &[Episode]) -> Result<Summary, Error> {

@@ -96,6 +96,10 @@ fn two_results_are_compared_and_recorded_dialogues_scored() {
     {
         assert!(!found["settings"][key].is_null(), "{key} affects the score and is written down");
     }
+    let behaviour = &found["behaviour"];
+    assert!(behaviour["replies"].as_u64().unwrap() > 0 && behaviour["variety"]["self_bleu"].is_f64(), "{behaviour}");
+    assert!(behaviour["labelled_by"].as_str().unwrap().contains("estimate"), "{behaviour}");
+    assert!(behaviour["estimates"]["by"].as_str().unwrap().contains("heuristic"), "{behaviour}");
     let said = say(&["eval", "--compare", text(&a), text(&b), "--json", text(&table)]).well().out;
     assert!(said.contains("temperature: 0.0 and 1.0") && said.contains("b.json minus"), "{said}");
     let compared: Value = serde_json::from_slice(&std::fs::read(&table).unwrap()).unwrap();

@@ -21,6 +21,9 @@ fn a_run_becomes_a_page_with_its_tokens() {
         assert_eq!([segment.advantages.len(), segment.values.len(), segment.ratios.len()], [numbers; 3]);
         assert!(segment.ratios.iter().all(|r| r.is_finite() && *r > 0.0));
     }
+    let (before, after) = (run.join("eval-before.json"), run.join("eval-after.json"));
+    let compared = say(&["eval", "--compare", text(&before), text(&after)]).well().out;
+    assert!(compared.contains("pairs") && compared.contains("after step 2"), "a run's own results compare: {compared}");
     say(&["report", text(&home.path("nowhere"))]).refused(&["nowhere", "no run folder"]);
     say(&["report", text(&run), "-o", "/no/such/folder/x.html"]).refused(&["/no/such/folder/x.html"]);
     say(&["report", text(&home.path("nowhere")), "--watch", "--port", "0"]).refused(&["no run folder"]);

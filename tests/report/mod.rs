@@ -81,7 +81,7 @@ fn charts_count_what_happened() {
     let runs = [RunDigest::read(&root).unwrap()];
     let digest = runs[0].stage(Stage::Step(2)).unwrap();
     assert_eq!(digest.dialogues.len(), 4);
-    assert_eq!(digest.strategies.replies(), digest.dialogues.iter().map(|d| d.turns).sum::<usize>());
+    assert_eq!(digest.behaviour.strategies.replies(), digest.dialogues.iter().map(|d| d.turns).sum::<usize>());
     let after = runs[0].stage(Stage::After).unwrap();
     let mean = after.dialogues.iter().map(|d| f64::from(d.counted.unwrap())).sum::<f64>() / 16.0;
     let report = page(&[&root, &other], 400);

@@ -22,7 +22,7 @@ pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<Probe>> {
     Ok(probes)
 }
 
-pub(super) fn run(bench: &mut Bench<'_>, probes: &[Probe]) -> anyhow::Result<Ended> {
+pub(super) fn run(bench: &Bench<'_>, probes: &[Probe]) -> anyhow::Result<Ended> {
     let (mut all, mut found) = (Vec::new(), Vec::new());
     for probe in probes {
         let settings = RolloutSettings { max_turns: probe.max_turns(), ..bench.settings };

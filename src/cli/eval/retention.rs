@@ -21,7 +21,7 @@ pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<RetentionSet>> {
     Ok(sets)
 }
 
-pub(super) fn run(bench: &mut Bench<'_>, sets: &[RetentionSet]) -> anyhow::Result<Ended> {
+pub(super) fn run(bench: &Bench<'_>, sets: &[RetentionSet]) -> anyhow::Result<Ended> {
     let settings = AnswerSettings {
         sampling: bench.settings.sampling,
         max_new_tokens: bench.settings.max_new_tokens,

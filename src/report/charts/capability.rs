@@ -27,7 +27,7 @@ pub(super) fn section(runs: &[RunDigest]) -> Section {
 }
 
 fn scores(digests: &[&Digest]) -> Option<CapabilityScores> {
-    let all: Vec<CapabilityScores> = digests.iter().filter_map(|d| d.capabilities).collect();
+    let all: Vec<CapabilityScores> = digests.iter().filter_map(|d| d.behaviour.capabilities).collect();
     CapabilityScores::mean(&all)
 }
 
@@ -70,7 +70,7 @@ fn path(runs: &[RunDigest]) -> Option<Chart> {
         let places: Vec<(String, Coordinate)> = steps
             .chunks(steps.len().div_ceil(PLACES))
             .filter_map(|bin| {
-                let at: Vec<Coordinate> = bin.iter().filter_map(|d| d.coordinate).collect();
+                let at: Vec<Coordinate> = bin.iter().filter_map(|d| d.behaviour.coordinate).collect();
                 let mean = |axis: fn(&Coordinate) -> f64| at.iter().map(axis).sum::<f64>() / at.len() as f64;
                 (!at.is_empty()).then(|| (span(bin), Coordinate { x: mean(|c| c.x), y: mean(|c| c.y) }))
             })

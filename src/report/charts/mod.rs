@@ -5,6 +5,7 @@ mod behaviour;
 mod capability;
 mod curves;
 mod groups;
+mod strategies;
 mod trajectories;
 
 use plotly::Plot;

@@ -5,7 +5,7 @@ use plotly::layout::{Axis, HoverMode};
 use plotly::traces::Scatter;
 use plotly::{Layout, Plot};
 
-use super::{Chart, Section, plain};
+use super::{Chart, Section};
 use crate::report::digest::{Brief, Digest};
 use crate::report::run::RunDigest;
 use crate::user::{Band, Emotion};
@@ -93,7 +93,7 @@ fn chart(title: &str, digests: &[&Digest]) -> Option<Chart> {
             .hover_mode(HoverMode::XUnified),
     );
     let note = format!("{} dialogues, start emotion {}", dialogues.len(), starts(&dialogues));
-    Some(Chart::new(plain(title), note, &plot).high(330))
+    Some(Chart::new(title, note, &plot).high(330))
 }
 
 fn starts(dialogues: &[&Brief]) -> String {
