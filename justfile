@@ -21,6 +21,11 @@ train-ppo recipe='recipes/train-ppo.toml' *args='':
 train-grpo recipe='recipes/train-grpo.toml' *args='':
     {{ rlver }} train {{ trim_start_match(recipe, 'recipe=') }} {{ args }}
 
+# Objectives side by side on pico, three seeds each: runs/compare/compare.md and compare.svg. Hours on two cores.
+compare-objectives *args='':
+    {{ rlver }} compare recipes/train-ppo.toml recipes/train-grpo.toml recipes/turn-rloo.toml recipes/ctc-grpo.toml \
+        recipes/distance-potential.toml recipes/dual-loop.toml {{ args }}
+
 # The supervised warm start that makes the pico policy.
 sft-pico *args='':
     {{ rlver }} train recipes/sft-pico.toml {{ args }}

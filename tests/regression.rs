@@ -7,6 +7,9 @@
 //! - `rules::reproduction`: a finished warm start left no checkpoint, so it could not be made longer.
 //! - `cli`: a reader that went away (`rlver train … | head`) ended the process with a panic, and with it the run.
 //! - `cli::interrupt`: the command printed on Ctrl-C forgot the overrides the run was started with, and was refused.
+//! - `cli::recipe`: `dual_clip = nan` passed the check, and `critic_warmup` without a critic was silently ignored.
+//! - `rules::shaping`: a KL penalty in the reward was silently ignored by every estimator that compares whole dialogues.
+//! - `rules::shaping`: `gae-rlver` was given action tokens only, so that it computed the same as `gae`.
 
 use std::sync::Arc;
 

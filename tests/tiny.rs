@@ -226,6 +226,51 @@ pub(crate) struct Fickle {
 /// [`Fickle`] that never fails.
 pub(crate) const FICKLE: Fickle = Fickle { fails: |_| None };
 
+/// A user whom no reply moves.
+pub(crate) struct Still;
+
+/// [`Fickle`], but every third person of the training set is [`Still`].
+pub(crate) struct SomeStill;
+
+struct StillSession(Emotion);
+
+impl UserEngine for Still {
+    fn name(&self) -> String {
+        "still/1".into()
+    }
+
+    fn open(&self, _: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession> {
+        Box::new(StillSession(settings.start))
+    }
+}
+
+impl UserEngine for SomeStill {
+    fn name(&self) -> String {
+        "some-still/1".into()
+    }
+
+    fn open(&self, profile: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession> {
+        let number: usize = profile.id.rsplit('-').next().and_then(|n| n.parse().ok()).expect("numbered profiles");
+        if number.is_multiple_of(3) { Still.open(profile, settings) } else { FICKLE.open(profile, settings) }
+    }
+}
+
+impl UserSession for StillSession {
+    fn opening(&mut self) -> Result<String, UserError> {
+        Ok("hello".into())
+    }
+
+    fn respond(&mut self, _: &str) -> Result<UserTurn, UserError> {
+        let (before, after) = (self.0, self.0);
+        let appraisal = Appraisal::default();
+        Ok(UserTurn { appraisal, before, after, line: "well".into(), farewell: false, guard: None })
+    }
+
+    fn emotion(&self) -> Emotion {
+        self.0
+    }
+}
+
 struct FickleSession {
     profile: Arc<Profile>,
     emotion: Emotion,

@@ -8,6 +8,7 @@ macro_rules! say {
 
 mod audit;
 mod chat;
+mod compare;
 mod curve;
 mod eval;
 mod play;
@@ -20,8 +21,11 @@ mod user;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use rlver::train::StopFlag;
 
 /// Train empathetic language models with verifiable emotion rewards.
 #[derive(Debug, Parser)]
@@ -45,6 +49,8 @@ enum Command {
     Report(report::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
+    /// Train several recipes with several seeds and put them side by side.
+    Compare(compare::Args),
     /// Draw a metric of one or several runs.
     Curve(curve::Args),
     /// Derive a run's record again and stop at the first number that does not follow.
@@ -85,6 +91,21 @@ pub(crate) fn tell(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// A flag that Ctrl-C raises; a second Ctrl-C ends the process.
+pub(crate) fn stop_on_ctrl_c() -> anyhow::Result<Arc<StopFlag>> {
+    let stop = Arc::new(StopFlag::default());
+    let raised = stop.clone();
+    ctrlc::set_handler(move || {
+        if raised.is_raised() {
+            std::process::exit(130);
+        }
+        raised.raise();
+        tell("\nfinishing this step, then stopping with a checkpoint (Ctrl-C again to stop at once)");
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(stop)
+}
+
 /// Runs the command line.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -93,6 +114,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Chat(args) => chat::run(args),
         Command::Play(args) => play::run(args),
         Command::Report(args) => report::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Curve(args) => curve::run(args),
         Command::Score(args) => score::run(args),
         Command::Audit(args) => audit::run(args),

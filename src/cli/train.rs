@@ -1,14 +1,12 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rlver::evaluate::before_after_table;
 use rlver::metrics::{Eta, Metrics, human_duration};
 use rlver::recipe::Recipe;
-use rlver::train::{self, Event, Outcome, RunOptions, StopFlag};
+use rlver::train::{self, Event, Outcome, RunOptions};
 
 use super::Ended;
 
@@ -39,17 +37,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         let name = args.recipe.file_stem().map_or_else(|| "run".into(), |s| s.to_os_string());
         Path::new(&recipe.run.out).join(name)
     });
-    let stop = Arc::new(StopFlag::default());
-    let raised = stop.clone();
-    ctrlc::set_handler(move || {
-        if raised.is_raised() {
-            std::process::exit(130);
-        }
-        raised.raise();
-        super::tell("\nfinishing this step, then stopping with a checkpoint (Ctrl-C again to stop at once)");
-    })
-    .context("cannot listen for Ctrl-C")?;
-
+    let stop = super::stop_on_ctrl_c()?;
     let begun = Instant::now();
     let mut screen = Screen::new();
     let options = RunOptions { recipe: &recipe, folder: &folder, resume: args.resume, stop: &stop };

@@ -7,6 +7,7 @@
 mod advantages;
 mod batch;
 mod checkpoint;
+mod comparison;
 pub mod curriculum;
 mod describe;
 mod exact;
@@ -33,6 +34,7 @@ pub(crate) use sample::{Sample, sample};
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
+pub use comparison::{Contestant, RunResult, comparison_svg, comparison_table};
 pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
 pub use policy_source::{load_network, load_policy, load_tokenizer};

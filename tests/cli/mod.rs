@@ -2,6 +2,7 @@
 
 mod broken;
 mod chat;
+mod compare;
 mod curve;
 mod eval;
 mod interrupt;

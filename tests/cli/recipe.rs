@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rlver::metrics::markdown_table;
-use rlver::recipe::Recipe;
+use rlver::recipe::{ObjectiveSection, Recipe};
 
 use super::{say, text};
 use crate::tiny::Home;
@@ -22,6 +22,14 @@ fn the_recipe_reference_is_what_explain_prints() {
 fn the_metrics_reference_holds_the_table() {
     let table = markdown_table();
     assert!(page("metrics.md").ends_with(&table), "docs/metrics.md must end with this table:\n{table}");
+}
+
+#[test]
+fn the_page_of_objectives_has_every_key() {
+    let page = page("objectives.md");
+    for key in ObjectiveSection::KEYS {
+        assert!(page.contains(&format!("**`{}`**", key.name)), "docs/objectives.md says nothing of {}", key.name);
+    }
 }
 
 #[test]

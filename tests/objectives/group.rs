@@ -1,7 +1,7 @@
 //! Group estimators, REINFORCE++ and ReMax against verl, TRL and hand-computed numbers.
 
 use rlver::objective::{
-    AdvantageEstimator, GroupAdvantages, MaskedRow, ObjectiveError, StdConvention, group_advantages,
+    AdvantageEstimator, GroupAdvantages, GroupScale, MaskedRow, ObjectiveError, StdConvention, group_advantages,
     reinforce_plus_plus, remax, reward_to_go, whiten,
 };
 use serde_json::Value;
@@ -161,4 +161,18 @@ fn recipe_names() {
         assert_eq!(serde_json::to_value(estimator).unwrap(), name);
         assert_eq!(serde_json::from_value::<AdvantageEstimator>(name.into()).unwrap(), estimator);
     }
+}
+
+#[test]
+fn a_floor_keeps_small_differences_small() {
+    let scale = |floor| GroupScale { convention: StdConvention::Verl, floor };
+    let scores = [0.50, 0.52, 0.10, 0.90];
+    let groups = [0, 0, 1, 1];
+    let run = |floor| group_advantages(AdvantageEstimator::Grpo, &scores, &groups, scale(floor)).unwrap().advantages;
+    // σ of (0.50, 0.52) is 0.02/√2, of (0.10, 0.90) 0.8/√2.
+    let half = 0.5f64.sqrt();
+    all_close(&run(0.0), &[-half, half, -half, half], 1e-4, "no floor");
+    all_close(&run(0.1), &[-0.1, 0.1, -half, half], 1e-5, "a floor of 0.1");
+    let refused = group_advantages(AdvantageEstimator::Grpo, &scores, &groups, scale(-1.0));
+    assert!(matches!(refused, Err(ObjectiveError::OutOfRange { .. })));
 }

@@ -306,8 +306,8 @@ impl<'a> Tape<'a> {
                 let mean: f64 = weights.iter().zip(&along).map(|(w, a)| w * a).sum();
                 for s in 0..=t {
                     let d_score = weights[s] * (along[s] - mean) / root;
-                    for i in 0..width {
-                        dv.values[s * kv_columns + kv * width + i] += weights[s] * g[i];
+                    for (i, g) in g.iter().enumerate() {
+                        dv.values[s * kv_columns + kv * width + i] += weights[s] * g;
                         dq.values[t * columns + head * width + i] += d_score * self.value(k).row(s)[kv * width + i];
                         dk.values[s * kv_columns + kv * width + i] += d_score * self.value(q).row(t)[head * width + i];
                     }

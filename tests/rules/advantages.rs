@@ -9,7 +9,7 @@ use rlver::train::{AdvantageInputs, Advantages, TrainRow, compute_advantages};
 use rlver::user::Emotion;
 
 /// A segment of `n` tokens; those of the assistant were sampled.
-fn segment(role: Role, n: usize) -> Segment {
+pub(super) fn segment(role: Role, n: usize) -> Segment {
     let logprobs = if role == Role::Assistant { vec![-1.0; n] } else { vec![] };
     Segment { role, turn: 0, ids: (0..n as u32).collect(), logprobs, ..Segment::default() }
 }

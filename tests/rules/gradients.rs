@@ -110,6 +110,24 @@ fn updated(items: &[Item], objective: &ObjectiveSection) -> Vec<f32> {
     [&policy_learner.model, &critic.model].iter().flat_map(|m| m.parameters()).flat_map(|(_, p)| p.values()).collect()
 }
 
+/// The settings whose loss sees more than a token at a time, or more than the surrogate.
+fn kinds() -> [ObjectiveSection; 4] {
+    use rlver::objective::{KlClamp, KlEstimator, PolicyLossKind};
+    use rlver::recipe::RolloutIs;
+    let with = |policy_loss, kl_estimator, rollout_is| ObjectiveSection {
+        policy_loss,
+        kl_estimator,
+        rollout_is,
+        ..objective(Aggregation::TokenMean, 0)
+    };
+    [
+        with(PolicyLossKind::Gspo, KlEstimator::K3StraightThrough, RolloutIs::Sequence),
+        with(PolicyLossKind::Cispo, KlEstimator::K2, RolloutIs::Token),
+        with(PolicyLossKind::Clip, KlEstimator::K1, RolloutIs::Token),
+        ObjectiveSection { kl_clamp: KlClamp::None, ..with(PolicyLossKind::Clip, KlEstimator::K3, RolloutIs::None) },
+    ]
+}
+
 fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
@@ -143,6 +161,66 @@ fn rule_4_gradients_do_not_depend_on_micro_batches() {
             let error = largest_difference(&updated(&items, &objective(aggregation, micro)), &whole);
             assert!(error <= 1e-6, "{aggregation:?}, micro-batches of {micro} tokens: {error}");
         }
+    }
+}
+
+/// Rows one by one, two, four and all seven at a time (every row has less than 64 tokens): micro-batches by count.
+#[test]
+fn rule_4_holds_for_every_loss() {
+    let items = items(tiny::tokenizer().vocab_size());
+    let order = [5, 2, 6, 0, 3, 1, 4];
+    let shuffled: Vec<Item> = order.iter().map(|&i| items[i].clone()).collect();
+    for kind in kinds() {
+        for aggregation in AGGREGATIONS {
+            let with = |micro_batch_tokens| ObjectiveSection { aggregation, micro_batch_tokens, ..kind.clone() };
+            let whole = updated(&items, &with(1_000_000));
+            for (items, micro) in [(&items, 1), (&items, 64), (&shuffled, 100), (&shuffled, 1)] {
+                let error = largest_difference(&updated(items, &with(micro)), &whole);
+                let what = format!("{:?} {aggregation:?}, micro-batches of {micro} tokens", kind.policy_loss);
+                assert!(error <= 1e-6, "{what}: {error}");
+            }
+        }
+    }
+}
+
+/// What stands behind a row's last action (a user's turn, padding) is never looked at.
+#[test]
+fn rule_4_tokens_behind_the_last_action_change_nothing() {
+    let items = items(tiny::tokenizer().vocab_size());
+    let whole = updated(&items, &objective(Aggregation::TokenMean, 1_000_000));
+    let padded: Vec<Item> = (items.iter().enumerate())
+        .map(|(i, item)| {
+            let mut padded = item.clone();
+            padded.row.ids.extend(std::iter::repeat_n(3, 1 + 7 * i));
+            padded
+        })
+        .collect();
+    for micro in [1, 90, 1_000_000] {
+        let error = largest_difference(&updated(&padded, &objective(Aggregation::TokenMean, micro)), &whole);
+        assert!(error <= 1e-6, "micro-batches of {micro} tokens: {error}");
+    }
+}
+
+/// The first mini-batch's old log-probabilities need no forward pass of their own.
+#[test]
+fn rule_4_old_log_probabilities_of_the_first_mini_batch_come_with_its_update() {
+    let mut items = items(tiny::tokenizer().vocab_size());
+    let policy = tiny::policy();
+    let rows: Vec<TrainRow> = items.iter().map(|i| i.row.clone()).collect();
+    let scored = rlver::train::score(&policy.model, &rows, 0.8, policy.vocabulary(), 100).unwrap();
+    for (item, old) in items.iter_mut().zip(scored) {
+        item.old = old;
+    }
+    for (mini_batch, ppo_epochs) in [(0, 1), (2, 1), (2, 2), (0, 2)] {
+        let o = ObjectiveSection { mini_batch, ppo_epochs, ..objective(Aggregation::TokenMean, 60) };
+        let whole = updated(&items, &o);
+        let dialogues: Vec<u64> = items.iter().map(|i| i.dialogue).collect();
+        let first = rlver::train::first_mini_batch(&dialogues, &o, 3);
+        assert!(first.len() == if mini_batch == 0 { 7 } else { first.len() } && !first.is_empty());
+        let mut lazy = items.clone();
+        first.iter().for_each(|r| lazy[*r].old.clear());
+        let error = largest_difference(&updated(&lazy, &o), &whole);
+        assert!(error <= 4e-6, "mini-batches of {mini_batch}, {ppo_epochs} epochs: {error}");
     }
 }
 

@@ -95,3 +95,30 @@ fn rule_10_a_finished_run_can_be_made_longer() {
         assert_eq!(steps(&parts), steps(&whole), "{algorithm}");
     }
 }
+
+/// State that lives in neither networks nor optimizers: the adaptive coefficient and the curriculum.
+#[test]
+fn rule_10_what_else_a_run_carries_survives_a_stop() {
+    let home = Home::new();
+    for (algorithm, set) in [
+        ("ppo", "kl=reward kl_control=adaptive kl_target=1e-4 kl_horizon=20 curriculum.controller=dual-loop"),
+        ("grpo", "kl=loss kl_control=adaptive kl_target=1e-4 kl_horizon=20 curriculum.controller=dual-loop"),
+    ] {
+        let set: Vec<&str> = set.split(' ').chain(["curriculum.pass_emotion=30", "lr=0.01"]).collect();
+        let recipe = home.recipe(algorithm, &set);
+        let whole = run(&home, algorithm, "whole", &set);
+        let parts = home.path(&format!("parts-{algorithm}"));
+        let stopped = tiny::train(&recipe, &parts, tiny::FICKLE, false, Some(2)).unwrap();
+        assert!(matches!(stopped, Outcome::Interrupted { step: 2 }));
+        tiny::train(&recipe, &parts, tiny::FICKLE, true, None).unwrap();
+        assert_eq!(tiny::metrics(&parts), tiny::metrics(&whole), "{algorithm}");
+        let coefs: Vec<f64> = tiny::metrics(&whole)
+            .iter()
+            .flat_map(|(_, m)| m.iter().filter(|(k, _)| k == "policy/kl_coef").map(|(_, v)| *v))
+            .collect();
+        assert!(coefs.len() == 4 && coefs.windows(2).any(|w| w[0] != w[1]), "{algorithm}: {coefs:?}");
+        let starts: std::collections::BTreeSet<u8> =
+            tiny::episodes(&whole.join("episodes/step-000004.jsonl")).iter().map(|e| e.start_emotion.score()).collect();
+        assert!(starts.len() > 1, "people come in different states: {starts:?}");
+    }
+}

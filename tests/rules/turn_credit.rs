@@ -2,7 +2,7 @@
 
 use rlver::dialogue::think::ReplyMode;
 use rlver::dialogue::{HiddenIntention, Role};
-use rlver::objective::AdvantageEstimator;
+use rlver::objective::{AdvantageEstimator, TurnCredit};
 use rlver::recipe::{ObjectiveSection, Recipe, TurnBaseline};
 use rlver::rollout::{EndReason, Episode, Segment, Turn};
 use rlver::train::{AdvantageInputs, Advantages, TrainRow, compute_advantages};
@@ -122,4 +122,47 @@ fn whitening_is_over_turns_not_tokens() {
     // Turn advantages ±0.08 and ±0.04: mean 0, variance (2·0.0064 + 2·0.0016)/3.
     let std = (0.016f64 / 3.0).sqrt() + 1e-6;
     all_close(&found, &[0.08, 0.04, 0.04, -0.08, -0.04, -0.04].map(|a| a / std));
+}
+
+#[test]
+fn turn_centred_moves_a_groups_advantage_between_the_turns_of_a_dialogue() {
+    for mode in [ReplyMode::Direct, ReplyMode::Think] {
+        // One group: rewards 0.60 and 0.50; changes in points (+4, +6), (−2, +2).
+        let episodes = [episode(0, Advice, &[54, 60], mode), episode(1, Advice, &[48, 50], mode)];
+        let o = ObjectiveSection {
+            advantage: AdvantageEstimator::DrGrpo,
+            turn_credit: TurnCredit::TurnCentred,
+            turn_alpha: 2.0,
+            ..objective()
+        };
+        let found = advantages(&episodes, &o).advantages.concat();
+        // ±0.05 for the dialogues; 2·(∓0.01) and 2·(∓0.02) for their turns.
+        all_close(&found, &[0.03, 0.07, 0.07, -0.09, -0.01, -0.01]);
+    }
+}
+
+#[test]
+fn distance_potential_mixes_decreases_and_returns() {
+    for mode in [ReplyMode::Direct, ReplyMode::Think] {
+        let episodes = [episode(0, Advice, &[54, 60], mode), episode(1, Advice, &[48, 50], mode)];
+        let with = |immediate| ObjectiveSection {
+            advantage: AdvantageEstimator::DistancePotential,
+            turn_gamma: 1.0,
+            immediate,
+            ..objective()
+        };
+        // First turns (4, −2), second turns (6, 2): the first dialogue's are the better of two, ±√½.
+        let half = 0.5f64.sqrt();
+        let near = |found: &[f64], expected: &[f64]| {
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?} is not {expected:?}");
+        };
+        near(&advantages(&episodes, &with(1.0)).advantages.concat(), &[half, half, half, -half, -half, -half]);
+        // Returns (10, 6), (0, 2): mean 4.5, squares 30.25 + 2.25 + 20.25 + 6.25 = 59.
+        let std = (59.0f64 / 3.0).sqrt();
+        let returns = [5.5, 1.5, 1.5, -4.5, -2.5, -2.5].map(|g| g / std);
+        near(&advantages(&episodes, &with(0.0)).advantages.concat(), &returns);
+        let mixed: Vec<f64> =
+            [half, half, half, -half, -half, -half].iter().zip(returns).map(|(r, g)| 0.5 * (r + g)).collect();
+        near(&advantages(&episodes, &with(0.5)).advantages.concat(), &mixed);
+    }
 }
