@@ -1,5 +1,7 @@
 //! `rlver audit`: what a run recorded follows from what it recorded, and no edit goes unnoticed.
 
+mod objectives;
+
 use std::path::Path;
 
 use rlver::audit::{AuditError, AuditOptions, FileReport, audit};
