@@ -8,6 +8,7 @@ mod interrupt;
 mod recipe;
 mod score;
 mod train;
+mod user;
 
 use std::io::Write;
 use std::path::Path;

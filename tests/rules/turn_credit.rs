@@ -14,7 +14,7 @@ fn emotion(score: i64) -> Emotion {
 
 fn segment(role: Role, turn: usize, n: usize) -> Segment {
     let logprobs = if role == Role::Assistant { vec![-1.0; n] } else { vec![] };
-    Segment { role, turn, ids: vec![7; n], logprobs, filtered: 0, advantages: vec![] }
+    Segment { role, turn, ids: vec![7; n], logprobs, ..Segment::default() }
 }
 
 /// A dialogue that starts at 50 and whose emotion after each reply is `emotions`; reply `k` has `k + 1` tokens.
@@ -33,7 +33,7 @@ fn episode(dialogue: u64, intention: HiddenIntention, emotions: &[i64], mode: Re
                 guard: None,
             };
             before = after;
-            Turn { thought: None, reply: "ah".into(), well_formed: true, user: Some(user) }
+            Turn { thought: None, reply: "ah".into(), well_formed: true, user: Some(user), calls: vec![] }
         })
         .collect();
     let pieces = |turn| vec![segment(Role::User, turn, 3), segment(Role::Assistant, turn, turn + 1)];
@@ -54,6 +54,7 @@ fn episode(dialogue: u64, intention: HiddenIntention, emotions: &[i64], mode: Re
         mode,
         system: String::new(),
         opening: String::new(),
+        opening_calls: vec![],
         turns,
         start_emotion: emotion(50),
         final_emotion: emotion(before),
