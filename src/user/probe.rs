@@ -56,6 +56,7 @@ pub fn probes(profiles: &ProfileSet, seed: u64) -> Vec<Probe> {
                         .iter()
                         .map(|d| d.key.as_str())
                         .find(|key| !key.is_empty() && line.contains(key)),
+                    told: Some(line),
                     earlier_keys: &[],
                     turn: 0,
                 };
@@ -141,10 +142,10 @@ const JUDGEMENT: AnswerShape = AnswerShape {
     name: "judgement",
     fields: &[
         Field { name: "reason", kind: FieldKind::Text(240) },
-        Field { name: "need", kind: FieldKind::Integer },
-        Field { name: "thought", kind: FieldKind::Integer },
-        Field { name: "reply", kind: FieldKind::Integer },
-        Field { name: "overall", kind: FieldKind::Integer },
+        Field { name: "need", kind: FieldKind::Integer(0, 10) },
+        Field { name: "thought", kind: FieldKind::Integer(0, 10) },
+        Field { name: "reply", kind: FieldKind::Integer(0, 10) },
+        Field { name: "overall", kind: FieldKind::Integer(0, 10) },
     ],
 };
 

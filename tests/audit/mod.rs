@@ -128,14 +128,16 @@ fn an_honest_run_agrees_with_itself_and_no_edit_goes_unnoticed() {
 #[test]
 fn thoughts_and_rewards_with_a_penalty_agree_too() {
     let home = Home::new();
-    for set in [
-        &["rollout.mode=think"][..],
-        &["objective.kl=reward", "objective.kl_coef=0.1"],
-        &["objective.reward=emotion-potential", "objective.turn_gamma=0.5"],
+    for (algorithm, set) in [
+        ("ppo", &["rollout.mode=think"][..]),
+        ("ppo", &["objective.kl=reward", "objective.kl_coef=0.1"]),
+        ("ppo", &["objective.reward=emotion-potential", "objective.turn_gamma=0.5"]),
+        ("grpo", &["objective.advantage=rloo", "objective.old_logprobs=rollout", "objective.kl=loss"]),
+        ("grpo", &["objective.advantage=turn-rloo"]),
     ] {
         let run = home.path(&set.concat());
         let all = [set, &["run.steps=2"]].concat();
-        tiny::train(&home.recipe("ppo", &all), &run, BuiltinUser::new(), false, None).unwrap();
+        tiny::train(&home.recipe(algorithm, &all), &run, BuiltinUser::new(), false, None).unwrap();
         let reports = check(&run, false).unwrap_or_else(|e| panic!("{set:?}: {e}"));
         assert!(reports.iter().all(|r| r.tokens > 0));
     }

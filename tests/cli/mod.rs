@@ -10,6 +10,7 @@ mod recipe;
 mod report;
 mod score;
 mod train;
+mod user;
 
 use std::io::Write;
 use std::path::Path;

@@ -17,7 +17,7 @@ pub const APPRAISAL: AnswerShape = AnswerShape {
         Field { name: "fit", kind: FieldKind::Text(160) },
         Field { name: "activity", kind: FieldKind::Text(160) },
         Field { name: "feeling", kind: FieldKind::Text(160) },
-        Field { name: "change", kind: FieldKind::Integer },
+        Field { name: "change", kind: FieldKind::Integer(-10, 10) },
     ],
 };
 

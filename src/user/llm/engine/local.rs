@@ -1,9 +1,9 @@
 //! A checkpoint in this process as a chat engine.
 //!
 //! One thread owns a generation engine and serves all conversations side by side, as a rollout does. The punctuation
-//! of the JSON object is ours: the model only fills the fields, one after the other, each ended by a closing quote (or,
-//! for numbers and flags, a separator). So even a small checkpoint answers in the right form; whether its words make sense
-//! is the caller's to judge.
+//! of the JSON object is ours: the model only fills the fields, one after the other. A text ends with a closing quote;
+//! of numbers and flags only the tokens are offered that lead to one that is allowed. So even a small checkpoint answers in
+//! the right form; whether its words make sense is the caller's to judge.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -17,9 +17,6 @@ use super::usage::Counter;
 use super::{AnswerShape, ChatEngine, ChatRequest, Completion, EngineError, FieldKind, Prices, Usage};
 use crate::rollout::Policy;
 use crate::seed;
-
-/// Tokens a number or a flag may take.
-const SHORT_FIELD: usize = 6;
 
 /// A checkpoint of ours that answers in this process.
 #[derive(Debug)]
@@ -90,8 +87,6 @@ struct Server {
     engine: Engine,
     /// Ids that hold a quote: they end a text.
     ends_text: Vec<u32>,
-    /// Ids that hold anything that ends a number or a flag.
-    ends_short: Vec<u32>,
     answering: HashMap<RowId, Answer>,
 }
 
@@ -104,23 +99,20 @@ struct Answer {
     text: String,
     /// The field being filled.
     field: usize,
-    /// Tokens of its value.
+    /// Tokens of its value so far.
     value: Vec<u32>,
+    /// For a field of few values, those that may still come out: the words and their tokens.
+    choices: Vec<(String, Vec<u32>)>,
     sampled: u64,
 }
 
 impl Server {
     fn new(policy: Policy, rows: usize, capacity: usize) -> Server {
         let engine = Engine::new(&policy.model, policy.vocabulary(), rows, capacity);
-        let stop = policy.stop_ids();
-        let holding = |marks: &[u8]| {
-            let holds = |id: &u32| policy.tokenizer.token_bytes(*id).iter().any(|b| marks.contains(b));
-            let mut ids: Vec<u32> = (0..policy.vocabulary() as u32).filter(holds).collect();
-            ids.extend(&stop);
-            ids
-        };
-        let (ends_text, ends_short) = (holding(b"\"\n"), holding(b"\",}\n"));
-        Server { policy, engine, ends_text, ends_short, answering: HashMap::new() }
+        let holds = |id: &u32| policy.tokenizer.token_bytes(*id).iter().any(|b| b"\"\n".contains(b));
+        let mut ends_text: Vec<u32> = (0..policy.vocabulary() as u32).filter(holds).collect();
+        ends_text.extend(policy.stop_ids());
+        Server { policy, engine, ends_text, answering: HashMap::new() }
     }
 
     /// Answers until nobody can ask any more.
@@ -154,29 +146,69 @@ impl Server {
             question.messages.iter().map(|m| ChatMessage { role: m.role.name(), content: &m.content }).collect();
         match self.policy.chat.prompt_ids(&messages) {
             Ok(prompt) => {
-                let answer = Answer { question, prompt, text: "{".into(), field: 0, value: Vec::new(), sampled: 0 };
+                let answer = Answer {
+                    question,
+                    prompt,
+                    text: "{".into(),
+                    field: 0,
+                    value: Vec::new(),
+                    choices: Vec::new(),
+                    sampled: 0,
+                };
                 self.ask_field(row, answer);
             }
             Err(error) => self.end(row, &question, Err(error.to_string())),
         }
     }
 
-    /// Starts sampling the value of the answer's next field.
+    /// Begins the answer's next field.
     fn ask_field(&mut self, row: RowId, mut answer: Answer) {
-        let sampling = answer.question.sampling;
-        let fields = answer.question.shape.fields;
-        let field = fields[answer.field];
+        let field = answer.question.shape.fields[answer.field];
         let comma = if answer.field > 0 { ", " } else { "" };
         answer.text += &format!("{comma}\"{}\":", field.name);
-        let (stop, most) = match field.kind {
+        let words: Vec<String> = match field.kind {
             FieldKind::Text(_) => {
                 answer.text += " \"";
-                (&self.ends_text, (sampling.max_tokens / fields.len()).max(8))
+                Vec::new()
             }
-            _ => (&self.ends_short, SHORT_FIELD),
+            FieldKind::Integer(least, most) => (least..=most).map(|n| format!(" {n}")).collect(),
+            FieldKind::Flag => [" true", " false"].map(String::from).to_vec(),
+        };
+        // With the separator behind it no value is the beginning of another.
+        let tokens = |word: &String| self.policy.tokenizer.encode_plain(&format!("{word},"));
+        answer.choices = words.iter().map(|word| (word.clone(), tokens(word))).collect();
+        self.ask_token(row, answer);
+    }
+
+    /// Starts sampling: a whole text, or one token of a choice.
+    fn ask_token(&mut self, row: RowId, mut answer: Answer) {
+        let sampling = answer.question.sampling;
+        let settings = SamplingSettings {
+            temperature: sampling.temperature as f32,
+            top_p: sampling.top_p as f32,
+            ..SamplingSettings::GREEDY
+        };
+        // What can only come out one way is not sampled.
+        while let Some(id) = only_next(&answer.choices, answer.value.len()) {
+            answer.value.push(id);
+        }
+        if let [(word, _)] = &answer.choices[..] {
+            answer.text += word;
+            return self.end_field(row, answer);
+        }
+        let step = answer.value.len();
+        let seed = seed::mix(&[sampling.seed, answer.field as u64, step as u64]);
+        let sampler = Sampler::new(settings, seed);
+        let (sampler, most, stop) = if answer.choices.is_empty() {
+            let most = (sampling.max_tokens / answer.question.shape.fields.len()).max(8);
+            (sampler, most, self.ends_text.clone())
+        } else {
+            let next = answer.choices.iter().filter_map(|(_, ids)| ids.get(step).copied());
+            (sampler.among(next.collect()), 1, Vec::new())
         };
         let mut ids = answer.prompt.clone();
         ids.extend(self.policy.tokenizer.encode_plain(&answer.text));
+        ids.extend(&answer.value);
         let (needed, capacity) = (ids.len() + most, self.engine.capacity());
         if needed > capacity {
             let problem = format!(
@@ -185,14 +217,8 @@ impl Server {
             );
             return self.end(row, &answer.question, Err(problem));
         }
-        let settings = SamplingSettings {
-            temperature: sampling.temperature as f32,
-            top_p: sampling.top_p as f32,
-            ..SamplingSettings::GREEDY
-        };
-        let sampler = Sampler::new(settings, seed::mix(&[sampling.seed, answer.field as u64]));
         self.engine.set_prompt(row, ids);
-        self.engine.start_turn(row, sampler, most, stop);
+        self.engine.start_turn(row, sampler, most, &stop);
         self.answering.insert(row, answer);
     }
 
@@ -219,22 +245,30 @@ impl Server {
         }
     }
 
-    /// Writes a sampled value into the object and goes on to the next field, or answers.
+    /// Takes what was sampled: a text into the object, a token of a choice to the next one.
     fn fill(&mut self, row: RowId, mut answer: Answer, stopped: bool) {
-        let fields = answer.question.shape.fields;
-        let value = std::mem::take(&mut answer.value);
-        let text = self.policy.tokenizer.decode(&value, true);
-        let cut = |marks: &[char]| if stopped { text.split(marks).next().unwrap_or_default() } else { &text };
-        match fields[answer.field].kind {
-            FieldKind::Text(_) => {
-                let value = cut(&['"', '\n']).trim_end_matches(['\\', '\u{fffd}']).trim();
-                // Escaped as JSON wants it; the opening quote is there already.
-                answer.text += &serde_json::Value::from(value).to_string()[1..];
+        if !answer.choices.is_empty() {
+            let step = answer.value.len() - 1;
+            let sampled = answer.value[step];
+            answer.choices.retain(|(_, ids)| ids.get(step) == Some(&sampled));
+            if answer.choices.is_empty() {
+                return self.end(row, &answer.question, Err("it sampled what it was not offered".into()));
             }
-            _ => answer.text += cut(&['"', ',', '}', '\n']).trim_end(),
+            return self.ask_token(row, answer);
         }
+        let text = self.policy.tokenizer.decode(&answer.value, true);
+        let value = if stopped { text.split(['"', '\n']).next().unwrap_or_default() } else { &text };
+        let value = value.trim_end_matches(['\\', '\u{fffd}']).trim();
+        // Escaped as JSON wants it; the opening quote is there already.
+        answer.text += &serde_json::Value::from(value).to_string()[1..];
+        self.end_field(row, answer);
+    }
+
+    /// Goes on to the next field, or answers.
+    fn end_field(&mut self, row: RowId, mut answer: Answer) {
+        answer.value.clear();
         answer.field += 1;
-        if answer.field < fields.len() {
+        if answer.field < answer.question.shape.fields.len() {
             return self.ask_field(row, answer);
         }
         let completion = Completion {
@@ -251,4 +285,11 @@ impl Server {
         // Whoever asked may have gone.
         let _ = question.answer.send(result);
     }
+}
+
+/// The token that all choices have at `step`, when there is more than one choice and nothing to choose.
+fn only_next(choices: &[(String, Vec<u32>)], step: usize) -> Option<u32> {
+    let (_, first) = choices.first().filter(|_| choices.len() > 1)?;
+    let next = *first.get(step)?;
+    choices.iter().all(|(_, ids)| ids.get(step) == Some(&next)).then_some(next)
 }

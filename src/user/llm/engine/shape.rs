@@ -23,8 +23,8 @@ pub struct Field {
 pub enum FieldKind {
     /// A text of about this many characters at most.
     Text(usize),
-    /// A whole number.
-    Integer,
+    /// A whole number from the first to the second.
+    Integer(i8, i8),
     /// True or false.
     Flag,
 }
@@ -35,7 +35,8 @@ impl AnswerShape {
         let property = |field: &Field| match field.kind {
             FieldKind::Text(most) if bounded => json!({"type": "string", "maxLength": most}),
             FieldKind::Text(_) => json!({"type": "string"}),
-            FieldKind::Integer => json!({"type": "integer"}),
+            FieldKind::Integer(least, most) if bounded => json!({"type": "integer", "minimum": least, "maximum": most}),
+            FieldKind::Integer(..) => json!({"type": "integer"}),
             FieldKind::Flag => json!({"type": "boolean"}),
         };
         let properties: serde_json::Map<String, Value> =

@@ -188,7 +188,7 @@ pub(super) fn form(shape: &AnswerShape) -> String {
     let fields = shape.fields.iter().map(|field| {
         let value = match field.kind {
             FieldKind::Text(_) => "\"…\"",
-            FieldKind::Integer => "0",
+            FieldKind::Integer(..) => "0",
             FieldKind::Flag => "false",
         };
         format!("\"{}\": {value}", field.name)
