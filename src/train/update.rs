@@ -2,7 +2,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use rlver_kernels::ppo::{ActionTokens, PpoLossConfig, ppo_loss, value_loss};
+use rlver_kernels::ppo::{ActionTokens, KlPenalty, PpoLossConfig, ppo_loss, value_loss};
+use rlver_models::ModelError;
 use rlver_models::qwen2::Qwen2;
 
 use super::advantages::Advantages;
@@ -213,6 +214,7 @@ fn policy_step(
         dual_clip: (objective.dual_clip > 0.0).then_some(objective.dual_clip as f32),
         entropy_coef: objective.entropy_coef as f32,
         kl_coef: if objective.kl == KlUse::Loss { objective.kl_coef as f32 } else { 0.0 },
+        kl: KlPenalty::K3,
     };
     let tracked = policy.model.tracked();
     let device = tracked.device();
@@ -228,20 +230,20 @@ fn policy_step(
             reference_logprob: batch
                 .reference_logprobs
                 .map(|reference| micro.gather(|r| reference[r].clone(), &device)),
+            importance_weight: None,
         };
         let entropy = scored.entropy.clone().inner().sum();
-        let out = ppo_loss(scored.logprob, scored.entropy, &tokens, config);
+        let out = ppo_loss(scored.logprob, scored.entropy, &tokens, config).map_err(ModelError::from)?;
         let mut grads = out.loss.backward();
         gradients.add(&tracked, &mut grads);
         let read = |t: Tensor<1>| -> f64 { f64::from(t.into_scalar::<f32>()) };
-        let n = targets.len();
-        let row = |i: usize| out.diagnostics.clone().inner().narrow(0, i, 1).reshape([n]);
+        let metrics = out.metrics();
         report.policy_loss += read(out.loss.inner());
-        report.clip_fraction += read(row(1).sum()) / total;
-        report.clip_fraction_lower += read(row(2).sum()) / total;
-        report.approx_kl += read(row(3).sum()) / total;
+        report.clip_fraction += metrics.clipped / total;
+        report.clip_fraction_lower += metrics.clipped_lower / total;
+        report.approx_kl += metrics.kl_k1 / total;
         report.entropy += read(entropy) / total;
-        report.ratio_max = report.ratio_max.max(read(row(3).neg().max()).exp());
+        report.ratio_max = report.ratio_max.max(metrics.ratio_max);
     }
     let norm = policy.optimizer.update(&mut policy.model, gradients, lr);
     note_norm(norm, &mut report.policy_grad_norm, &mut report.skipped);
@@ -272,7 +274,8 @@ fn critic_step(
             micro.gather(|r| batch.targets.returns[r].iter().map(|v| *v as f32).collect(), &device),
             micro.token_weights(&device),
             clip,
-        );
+        )
+        .map_err(ModelError::from)?;
         report.critic_loss += f64::from(out.loss.clone().inner().into_scalar::<f32>());
         report.critic_clip_fraction += f64::from(out.clipped.inner().sum().into_scalar::<f32>()) / total;
         let mut grads = out.loss.backward();
