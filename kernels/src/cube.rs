@@ -9,7 +9,7 @@ use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use cubecl::server::Handle;
+use cubecl::server::{CubeCountSelection, Handle};
 
 /// Shared memory a kernel may plan with, in bytes: what every CUDA device grants without asking for more.
 const SHARED_MEMORY: usize = 48 << 10;
@@ -51,7 +51,11 @@ pub(crate) fn dense(t: CubeTensor) -> CubeTensor {
 
 /// Contiguous and of the given type. Kernels read bytes as the type they were compiled for and check nothing.
 pub(crate) fn dense_as(t: CubeTensor, dtype: DType) -> CubeTensor {
-    let t = into_contiguous(t);
+    cast(into_contiguous(t), dtype)
+}
+
+/// The same numbers in another type.
+pub(crate) fn cast(t: CubeTensor, dtype: DType) -> CubeTensor {
     if t.dtype == dtype { t } else { burn_cubecl::kernel::cast(t, dtype) }
 }
 

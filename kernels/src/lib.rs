@@ -33,6 +33,8 @@ pub mod logprob;
 pub mod norm;
 pub mod ops;
 pub mod ppo;
+#[cfg(all(test, feature = "ptx"))]
+mod ptx;
 pub mod rotary;
 pub mod sample;
 mod segments;

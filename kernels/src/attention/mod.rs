@@ -31,7 +31,7 @@ pub use reference::attention as reference;
 pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) -> Result<Tensor<3>, ShapeError> {
     problem::check(q.dims(), k.dims(), v.dims(), segments)?;
     crate::same_type("attention", q.dtype(), &[("k", k.dtype()), ("v", v.dtype())])?;
-    if !crate::fused("attention", &q)? || !problem::fits(&q) {
+    if !crate::fused("attention", &q)? || !fits(&q) {
         return Ok(reference::attention(q, k, v, segments));
     }
     let out = <Dispatch as KernelOps>::fused_attention(
@@ -41,4 +41,20 @@ pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) 
         segments.clone(),
     );
     Ok(Tensor::from_dispatch(out))
+}
+
+/// Whether the fused code of the tensor's device takes heads of this width: all on Flex; multiples of 8 up to 256 that
+/// fit shared memory on CubeCL's devices.
+pub(crate) fn fits(q: &Tensor<3>) -> bool {
+    #[cfg(feature = "cubecl")]
+    if let burn::backend::DispatchDevice::Cube(device) = q.device().without_autodiff().as_dispatch() {
+        use cube::{Pass, Tile};
+        let (width, limits) = (q.dims()[2], crate::cube::Limits::of(&device.client()));
+        let passes = [Pass::Forward, Pass::Query, Pass::Keys];
+        return width.is_multiple_of(8)
+            && (8..=256).contains(&width)
+            && passes.iter().all(|pass| Tile::choose(*pass, width, 1, limits).is_some());
+    }
+    let _ = q;
+    true
 }

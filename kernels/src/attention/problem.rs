@@ -1,9 +1,5 @@
 //! The host's side of attention: what fits together, and which query rows meet which keys.
 
-#[cfg(feature = "cubecl")]
-use burn::backend::DispatchDevice;
-use burn::tensor::Tensor;
-
 use crate::cache::Spans;
 use crate::error::check_heads;
 use crate::{Segments, ShapeError};
@@ -36,22 +32,6 @@ pub(crate) fn check(q: [usize; 3], k: [usize; 3], v: [usize; 3], segments: &Segm
     ShapeError::check(OP, "k", &k, &expected)?;
     ShapeError::check(OP, "v", &v, &expected)?;
     ShapeError::check(OP, "cu_seqlens' last offset", &[segments.tokens()], &[q[0]])
-}
-
-/// Whether the fused code of the tensor's device takes heads of this width: all on Flex; multiples of 8 up to 256 that
-/// fit shared memory on CubeCL's devices.
-pub(crate) fn fits(q: &Tensor<3>) -> bool {
-    #[cfg(feature = "cubecl")]
-    if let DispatchDevice::Cube(device) = q.device().without_autodiff().as_dispatch() {
-        use super::cube::{Pass, Tile};
-        let (width, limits) = (q.dims()[2], crate::cube::Limits::of(&device.client()));
-        let passes = [Pass::Forward, Pass::Query, Pass::Keys];
-        return width.is_multiple_of(8)
-            && (8..=256).contains(&width)
-            && passes.iter().all(|pass| Tile::choose(*pass, width, 1, limits).is_some());
-    }
-    let _ = q;
-    true
 }
 
 /// Consecutive query tokens and the keys they meet: what one cube works on.

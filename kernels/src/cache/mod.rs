@@ -57,7 +57,7 @@ pub fn cached_attention(
     spans.check("cached_attention", keys.dims(), tokens)?;
     let (q, keys, values) = (crate::plain(q), crate::plain(keys), crate::plain(values));
     crate::same_type("cached_attention", q.dtype(), &[("keys", keys.dtype()), ("values", values.dtype())])?;
-    if !crate::fused("cached_attention", &q)? || !crate::attention::problem::fits(&q) {
+    if !crate::fused("cached_attention", &q)? || !crate::attention::fits(&q) {
         return Ok(reference::cached_attention(q, keys, values, spans));
     }
     let out = <Dispatch as KernelOps>::cached_attention(

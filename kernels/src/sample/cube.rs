@@ -20,6 +20,8 @@ pub(crate) struct Draw {
 }
 
 const LOWEST: f32 = -3.0e38;
+/// Distance of random numbers; see [`super::random::uniform`].
+const STEP: f32 = 1.0 / 8_388_608.0;
 
 pub(crate) mod kernels {
     use super::*;
@@ -179,7 +181,7 @@ pub(crate) mod kernels {
                     let mut score = z;
                     if comptime!(!draw.greedy) {
                         let word = random(key0, key1, counter, i as u32);
-                        let u = (f32::cast_from(word >> 9u32) + 0.5) * (1.0 / 8388608.0);
+                        let u = (f32::cast_from(word >> 9u32) + 0.5) * STEP;
                         score -= (f32::new(0.0) - u.ln()).ln();
                     }
                     if score > best {

@@ -70,11 +70,13 @@ impl Tile {
         } else {
             &[(64, 32), (32, 32), (32, 16), (16, 16), (16, 8), (8, 8)]
         };
+        let fits = |t: &Tile| t.rows >= pack && t.floats(pass) <= limits.shared;
         sizes
             .iter()
             .map(|&(rows, keys)| tile(rows, keys, 8, 8, true))
-            .chain([tile(4, 8, 4, 8, true)])
-            .find(|t| t.rows >= pack && t.floats(pass) <= limits.shared && t.accumulators(pass) <= ACCUMULATORS)
+            .find(|t| fits(t) && t.accumulators(pass) <= ACCUMULATORS)
+            // The widest heads: fewer rows, and as many accumulators as still fit without spilling.
+            .or_else(|| Some(tile(4, 8, 4, 8, true)).filter(fits))
     }
 
     /// Units of a cube.
@@ -247,6 +249,31 @@ pub(super) fn gather_transposed(
             #[unroll(unroll)]
             for i in 0..mk {
                 sums[i * md + j] += left[i] * right;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 32 KiB is what software Vulkan has, 48 KiB what CUDA grants; 2 units are CubeCL's CPU runtime on two cores.
+    #[test]
+    fn every_head_of_up_to_256_finds_a_tile_that_divides_evenly() {
+        for (units, shared) in [(2, 48), (3, 48), (64, 32), (256, 32), (1024, 48)] {
+            let limits = Limits { units, shared: (shared << 10) / 4 };
+            for head_dim in (8..=256).step_by(8) {
+                for (pass, pack) in [(Pass::Forward, 1), (Pass::Query, 1), (Pass::Keys, 1), (Pass::Forward, 7)] {
+                    let Some(t) = Tile::choose(pass, head_dim, pack, limits) else {
+                        assert!(pack > 1, "{pass:?}, width {head_dim}, {limits:?}");
+                        continue;
+                    };
+                    assert!(t.floats(pass) <= limits.shared && t.units() <= units && t.tokens() >= 1);
+                    assert_eq!((t.rows % t.row_units, t.keys % t.key_units, t.keys % t.row_units), (0, 0, 0));
+                    assert_eq!(head_dim % t.key_units, 0);
+                    assert!(!t.unroll || t.accumulators(pass) <= 2 * ACCUMULATORS);
+                }
             }
         }
     }

@@ -3,7 +3,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::product::{Grid, Left, logits, multiply_add};
-use crate::cube::{Limits, arg, cube_count, dims, element, empty, zeros};
+use crate::cube::{Limits, arg, cast, cube_count, dims, element, empty, zeros};
 
 /// Numbers of the scratch buffer that holds gradients of logits: 64 MiB.
 const SCRATCH: usize = 16 << 20;
@@ -145,6 +145,5 @@ pub(crate) fn backward(
             }
         }
     }
-    let cast = |t: CubeTensor, dtype: DType| if dtype == DType::F32 { t } else { burn_cubecl::kernel::cast(t, dtype) };
     (cast(dhidden, hidden.dtype), cast(dweight, weight.dtype))
 }

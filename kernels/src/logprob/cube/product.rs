@@ -80,7 +80,12 @@ pub(super) fn load<E: Float>(
 
 /// Adds this unit's patch of the product of two tiles in shared memory.
 #[cube]
-pub(super) fn multiply(left: &Shared<[f32]>, right: &Shared<[f32]>, patch: &mut Array<f32>, #[comptime] grid: Grid) {
+pub(super) fn multiply(
+    left: &mut Shared<[f32]>,
+    right: &mut Shared<[f32]>,
+    patch: &mut Array<f32>,
+    #[comptime] grid: Grid,
+) {
     let (ru, cu, unroll) = comptime!((grid.row_units, grid.column_units, grid.unroll));
     let (mr, mc) = comptime!((grid.rows / grid.row_units, grid.columns / grid.column_units));
     let (ll, lr) = comptime!((grid.rows + 1, grid.columns + 1));
@@ -147,7 +152,6 @@ pub(crate) mod kernels {
         rows: u32,
         columns: u32,
         depth: u32,
-        a_from: u32,
         a_stride: u32,
         b_from: u32,
         out_from: u32,
@@ -172,7 +176,6 @@ pub(crate) mod kernels {
             for i in 0..comptime!(mr * mc) {
                 patch[i] = f32::new(0.0);
             }
-            let a = &a[a_from as usize..a.len()];
             let b = &b[b_from as usize..b.len()];
             let mut k = 0usize;
             while k < depth {
@@ -180,7 +183,7 @@ pub(crate) mod kernels {
                 load::<A>(a, &mut left, row, rows, k, depth, a_stride as usize, a_along, grid.rows, grid.depth);
                 load::<B>(b, &mut right, column, columns, k, depth, columns, false, grid.columns, grid.depth);
                 sync_cube();
-                multiply(&left, &right, &mut patch, grid);
+                multiply(&mut left, &mut right, &mut patch, grid);
                 k += grid.depth;
             }
             let r0 = UNIT_POS as usize / cu;
@@ -239,7 +242,6 @@ pub(super) fn multiply_add(
         rows as u32,
         columns as u32,
         depth as u32,
-        0,
         left.stride as u32,
         b_from as u32,
         out_from as u32,
