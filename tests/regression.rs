@@ -6,6 +6,9 @@
 //! - `rules::scoring`: a run stopped for unscored dialogues lost what it had learnt since its last checkpoint.
 //! - `rules::reproduction`: a finished warm start left no checkpoint, so it could not be made longer.
 //! - `cli`: a reader that went away (`rlver train … | head`) ended the process with a panic, and with it the run.
+//! - `kernels`, `logprob::no_rows_give_no_numbers_and_no_gradient`: log-probabilities of no tokens at all panicked.
+//! - `kernels`, `ppo::the_value_loss_reproduces_the_fixtures`: with a clip range so wide that it never holds, rounding
+//!   counted as clipping.
 //! - `cli::interrupt`: the command printed on Ctrl-C forgot the overrides the run was started with, and was refused.
 //! - `cli::recipe`: `dual_clip = nan` passed the check, and `critic_warmup` without a critic was silently ignored.
 //! - `rules::shaping`: a KL penalty in the reward was silently ignored by every estimator that compares whole dialogues.

@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rlver_kernels::ppo::value_loss;
+use rlver_models::ModelError;
 use rlver_models::qwen2::Qwen2;
 
 use super::advantages::Advantages;
@@ -309,8 +310,9 @@ fn critic_step(
             micro.gather(|r| batch.targets.returns[r].iter().map(|v| *v as f32).collect(), &device),
             micro.token_weights(&device),
             clip,
-        );
-        let sums = floats(Tensor::cat(vec![out.loss.clone().inner(), out.clipped.inner().sum()], 0));
+        )
+        .map_err(ModelError::from)?;
+        let sums = floats(Tensor::cat(vec![out.loss.clone().inner(), out.clipped.inner()], 0));
         report.critic_loss += f64::from(sums[0]);
         report.critic_clip_fraction += f64::from(sums[1]) / total as f64;
         Ok(out.loss)
