@@ -14,7 +14,7 @@ use crate::train::{
 
 /// How far a recomputed log-probability or value may lie from the recorded one: far more than the kernels differ with the
 /// shape of a batch, far less than any edit that could matter.
-const TOLERANCE: f32 = 1e-3;
+const TOLERANCE: f64 = 1e-3;
 
 impl File<'_> {
     /// Advantages follow from rewards and recorded values, over the whole step.
@@ -75,7 +75,7 @@ impl File<'_> {
         let found = recorded(&|s| &s.advantages);
         for ((row, found), derived) in rows.iter().zip(&found).zip(&derived.advantages) {
             for (index, (found, derived)) in found.iter().zip(derived).enumerate() {
-                if !((f64::from(*found) - derived).abs() <= 1e-6 * derived.abs().max(1.0)) {
+                if !near(f64::from(*found), *derived, 1e-6) {
                     let problem = format!("an advantage is recorded as {found}, but {derived} follows");
                     return self.at(row.episode).wrong(turn_of(row, index), problem);
                 }
@@ -115,7 +115,7 @@ impl File<'_> {
         describe_sampling(&mut derived, &self.held, &self.run.recipe);
         for (key, derived) in derived.iter() {
             match recorded.get(key) {
-                Some(found) if (found - derived).abs() <= 1e-9 * derived.abs().max(1.0) => report.metrics += 1,
+                Some(found) if near(found, derived, 1e-9) => report.metrics += 1,
                 found => {
                     let problem = format!("{key} is recorded as {found:?}, but {derived} follows from the dialogues");
                     return Err(AuditError::Whole {
@@ -177,7 +177,7 @@ impl File<'_> {
     ) -> Result<(), AuditError> {
         for ((row, recorded), derived) in rows.iter().zip(recorded).zip(derived) {
             for (index, (found, derived)) in recorded.iter().zip(derived).enumerate() {
-                if !((found - derived).abs() <= TOLERANCE * derived.abs().max(1.0)) {
+                if !near(f64::from(*found), f64::from(*derived), TOLERANCE) {
                     let problem = format!("{what} is recorded as {found}, but the kept weights give {derived}");
                     return self.at(row.episode).wrong(turn_of(row, index), problem);
                 }
@@ -185,6 +185,11 @@ impl File<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a recorded number is the derived one, as far as rounding goes; no number is near a NaN.
+fn near(recorded: f64, derived: f64, tolerance: f64) -> bool {
+    (recorded - derived).abs() <= tolerance * derived.abs().max(1.0)
 }
 
 /// The turn an action belongs to.

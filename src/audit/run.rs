@@ -102,7 +102,7 @@ impl Run {
     ) -> Result<(Sample, Vec<Job>), Error> {
         let Stage::Step(step) = stage else {
             let jobs = evaluate::jobs(&self.evaluation, (self.recipe.run.seed, self.recipe.eval.seeds));
-            return Ok((Sample { episodes: recorded, ..Sample::default() }, jobs));
+            return Ok((Sample::of(recorded), jobs));
         };
         let mut all = Vec::new();
         let mut rest = recorded.into_iter();
@@ -134,7 +134,7 @@ impl Run {
     /// The network that sampled a file's dialogues, if it is kept.
     pub(super) fn sampled_by(&self, kind: Stage) -> Result<Option<Qwen2>, Error> {
         match stage {
-            Stage::Before | Stage::Step(0 | 1) => Ok(self.first_policy()?.map(|policy| policy.model)),
+            Stage::Before | Stage::Step(1) => Ok(self.first_policy()?.map(|policy| policy.model)),
             Stage::Step(step) => self.checkpoint(step - 1, "policy", HeadStage::Vocabulary),
             Stage::Evaluation(step) => self.checkpoint(step, "policy", HeadStage::Vocabulary),
             Stage::After => self.checkpoint(self.recipe.run.steps, "policy", HeadStage::Vocabulary),

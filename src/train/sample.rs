@@ -38,6 +38,11 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// Dialogues that nobody learns from.
+    pub(crate) fn of(episodes: Vec<Episode>) -> Sample {
+        Sample { episodes, ..Sample::default() }
+    }
+
     /// The rows to learn from.
     pub(crate) fn rows(&self, recipe: &Recipe) -> Vec<TrainRow> {
         let mut rows = TrainRow::from_episodes(&self.episodes);

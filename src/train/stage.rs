@@ -17,10 +17,14 @@ impl Stage {
         match name {
             "eval-before" => Some(Stage::Before),
             "eval-after" => Some(Stage::After),
-            _ => match name.strip_prefix("eval-step-") {
-                Some(step) => step.parse().ok().map(Stage::Evaluation),
-                None => name.strip_prefix("step-")?.parse().ok().map(Stage::Step),
-            },
+            _ => {
+                let (step, stage): (&str, fn(usize) -> Stage) = match name.strip_prefix("eval-step-") {
+                    Some(step) => (step, Stage::Evaluation),
+                    None => (name.strip_prefix("step-")?, Stage::Step),
+                };
+                // Steps count from 1.
+                step.parse().ok().filter(|step| *step > 0).map(stage)
+            }
         }
     }
 
@@ -83,6 +87,8 @@ mod tests {
         for stage in stages {
             assert_eq!(Stage::from_name(&stage.name()), Some(stage));
         }
-        assert_eq!((Stage::from_name("step-x"), Stage::from_name("step-000001-greedy")), (None, None));
+        for other in ["step-x", "step-000001-greedy", "step-000000", "eval-step-0", "notes"] {
+            assert_eq!(Stage::from_name(other), None, "{other}");
+        }
     }
 }

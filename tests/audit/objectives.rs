@@ -59,7 +59,8 @@ fn rounds_of_sampling_and_masks_are_followed() {
         let n = segment["ids"].as_array().unwrap().len();
         segment.insert("advantages".into(), Value::from(vec![0.5; n]));
     }
-    std::fs::write(&file, text.replacen(&first.to_string(), &changed.to_string(), 1)).unwrap();
+    let rest = text.split_once('\n').unwrap().1;
+    std::fs::write(&file, format!("{changed}\n{rest}")).unwrap();
     let problem = check(&run).unwrap_err().to_string();
     assert!(problem.contains("step-000001: dialogue 0") && problem.contains("number of advantages"), "{problem}");
     // Truncated dialogues that are left out.
