@@ -1,20 +1,27 @@
 //! Who was talked with, what they felt, and what that is worth.
 
-use super::{At, AuditError, File, FileReport, Kind};
+use super::{At, AuditError, Check, File, FileReport, Kind};
 use crate::dialogue::{Role, prompt};
 use crate::rollout::{EndReason, Episode};
 use crate::user::{Emotion, SessionSettings, UserEngine};
 
-impl File<'_> {
+impl Check<'_> {
     /// The dialogues are those that the recipe and its seed call for.
-    pub(super) fn check_identities(&self, episodes: &[Episode]) -> Result<(), AuditError> {
-        let jobs = self.run.jobs(self.kind);
+    pub(super) fn identities(&self) -> Result<(), AuditError> {
+        let File { name, episodes, .. } = self.file;
+        for episode in episodes {
+            let at = At { file: name, episode };
+            at.same(0, "the reply mode", &episode.mode, &self.run.recipe.rollout.mode)?;
+            let system = prompt::system(episode.mode, episode.language);
+            at.same(0, "the system prompt", &episode.system.as_str(), &system)?;
+        }
+        let Some(jobs) = &self.file.jobs else { return Ok(()) };
         if jobs.len() != episodes.len() {
             let problem = format!("holds {} dialogues, but the recipe calls for {}", episodes.len(), jobs.len());
-            return Err(AuditError::Whole { file: self.name.into(), problem });
+            return Err(AuditError::Whole { file: name.clone(), problem });
         }
-        for (episode, job) in episodes.iter().zip(&jobs) {
-            let at = At { file: self.name, episode };
+        for (episode, job) in episodes.iter().zip(jobs) {
+            let at = At { file: name, episode };
             at.same(0, "the dialogue's number", &episode.dialogue, &job.dialogue)?;
             at.same(0, "the group", &episode.group, &job.group)?;
             at.same(0, "the profile", &episode.profile, &job.profile.id)?;
@@ -23,30 +30,28 @@ impl File<'_> {
             at.same(0, "the hidden intention", &episode.intention, &job.profile.intention())?;
             at.same(0, "the character type", &episode.character, &job.profile.character())?;
             at.same(0, "the language", &episode.language, &job.profile.language())?;
-            at.same(0, "the reply mode", &episode.mode, &self.run.recipe.rollout.mode)?;
-            let system = prompt::system(episode.mode, episode.language);
-            at.same(0, "the system prompt", &episode.system.as_str(), &system)?;
-            at.same(0, "the starting emotion", &episode.start_emotion.score(), &self.start_emotion())?;
+            let start = job.start.map_or_else(|| self.start_emotion(), Emotion::score);
+            at.same(0, "the starting emotion", &episode.start_emotion.score(), &start)?;
         }
         Ok(())
     }
 
     fn start_emotion(&self) -> u8 {
-        match self.kind {
-            Kind::Step(_) => self.run.recipe.user.start_emotion,
+        match self.file.kind {
+            Kind::Step(_) | Kind::Greedy(_) => self.run.recipe.user.start_emotion,
             _ => self.run.recipe.eval.start_emotion,
         }
     }
 
     fn max_turns(&self) -> usize {
-        match self.kind {
-            Kind::Step(_) => self.run.recipe.rollout.max_turns,
+        match self.file.kind {
+            Kind::Step(_) | Kind::Greedy(_) => self.run.recipe.rollout.max_turns,
             _ => self.run.recipe.eval.max_turns,
         }
     }
 
     /// Each emotion follows from the one before and the appraisal, and the appraisals from the user.
-    pub(super) fn check_emotions(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn emotions(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let mut emotion = episode.start_emotion;
         for (turn, heard) in episode.turns.iter().enumerate() {
@@ -65,19 +70,21 @@ impl File<'_> {
             report.emotions += 1;
         }
         at.same(at.last_turn(), "the final emotion", &episode.final_emotion, &emotion)?;
-        if let Some(user) = &self.run.user {
+        if let Some(user) = self.run.users(self.file.kind)
+            && self.file.jobs.is_some()
+        {
             at.same(0, "the user", &episode.user, &user.name())?;
-            self.hear_again(at, user.as_ref())?;
+            self.hear_again(at, user)?;
             report.appraisals += episode.turns.iter().filter(|turn| turn.user.is_some()).count();
-            return self.check_answers(at, &mut FileReport::default());
+            return self.answers(at, &mut FileReport::default());
         }
-        self.check_answers(at, report)
+        self.answers(at, report)
     }
 
     /// Tells the recorded replies to a fresh user.
     fn hear_again(&self, at: At<'_>, user: &dyn UserEngine) -> Result<(), AuditError> {
         let episode = at.episode;
-        let Some(profile) = self.run.person(&episode.profile) else {
+        let Some(profile) = self.people.get(&episode.dialogue) else {
             return at.wrong(0, format!("nobody knows the profile {}", episode.profile));
         };
         let settings = SessionSettings { start: episode.start_emotion, seed: episode.user_seed };
@@ -101,7 +108,7 @@ impl File<'_> {
     }
 
     /// How the dialogue ended and what it earned.
-    pub(super) fn check_reward(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn reward(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let (turn, last) = (at.last_turn(), episode.turns.last());
         let heard = last.and_then(|last| last.user.as_ref());

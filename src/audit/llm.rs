@@ -1,7 +1,7 @@
 //! Users played by a language model: their recorded answers are read again, and the questions hashed again.
 
 use super::emotions::said_before;
-use super::{At, AuditError, File, FileReport};
+use super::{At, AuditError, Check, FileReport};
 use crate::dialogue::Profile;
 use crate::rollout::EndReason;
 use crate::user::llm::answer::{self, APPRAISAL, LINE};
@@ -11,13 +11,11 @@ use crate::user::llm::{LlmUser, SILENCE, exchange, silence};
 use crate::user::record::{Chain, ModelCall};
 use crate::user::{Band, Emotion, UserTurn};
 
-impl File<'_> {
+impl Check<'_> {
     /// Appraisals and lines follow from what the model answered, and its questions from who was asked after what.
-    pub(super) fn check_answers(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn answers(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
-        let Some(profile) = self.run.person(&episode.profile) else {
-            return at.wrong(0, format!("nobody knows the profile {}", episode.profile));
-        };
+        let Some(profile) = self.people.get(&episode.dialogue) else { return Ok(()) };
         // A replay plays whatever user was recorded: without calls it was none with a model.
         let calls = episode.turns.iter().any(|turn| !turn.calls.is_empty()) || !episode.opening_calls.is_empty();
         if !calls && !episode.user.contains("llm/") {

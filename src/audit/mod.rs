@@ -12,11 +12,15 @@ mod numbers;
 mod run;
 mod tokens;
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::Error;
-use crate::rollout::Episode;
+use crate::dialogue::Profile;
+use crate::rollout::{Episode, Job};
+use crate::train::TrainRow;
 
 use run::{Kind, Run};
 
@@ -93,13 +97,14 @@ pub fn audit(
     report: &mut dyn FnMut(&FileReport),
     note: &mut dyn FnMut(String),
 ) -> Result<Vec<FileReport>, AuditError> {
-    let run = Run::open(folder, note)?;
+    let mut run = Run::open(folder, note)?;
     let mut reports = Vec::new();
     for (name, kind) in run.files()? {
-        let file = File { run: &run, name: &name, kind };
-        let checked = file.check(&run.episodes(&name)?, options, note)?;
-        report(&checked);
-        reports.push(checked);
+        for file in run.stage(&name, kind, note)? {
+            let checked = file.check(&run, options, note)?;
+            report(&checked);
+            reports.push(checked);
+        }
     }
     if reports.is_empty() {
         return Err(AuditError::Nothing(folder.into()));
@@ -133,34 +138,46 @@ pub fn table(reports: &[FileReport]) -> String {
     out
 }
 
-/// A file of episodes in a run.
-struct File<'a> {
-    run: &'a Run,
-    name: &'a str,
+/// A file of episodes in a run, with what it should hold.
+struct File {
+    name: String,
     kind: Kind,
+    episodes: Vec<Episode>,
+    /// The dialogues the recipe calls for, in order; `None` where that cannot be known.
+    jobs: Option<Vec<Job>>,
+    /// The rows that were learnt from.
+    rows: Vec<TrainRow>,
+    /// Rewards of greedy dialogues, for ReMax.
+    greedy_rewards: Option<HashMap<u64, f64>>,
 }
 
-impl File<'_> {
-    fn check(
-        &self,
-        episodes: &[Episode],
-        options: AuditOptions,
-        note: &mut dyn FnMut(String),
-    ) -> Result<FileReport, AuditError> {
-        let mut report = FileReport { file: self.name.into(), dialogues: episodes.len(), ..FileReport::default() };
-        self.check_identities(episodes)?;
-        for episode in episodes {
-            let at = At { file: self.name, episode };
-            self.check_emotions(at, &mut report)?;
-            self.check_reward(at, &mut report)?;
-            self.check_tokens(at, &mut report)?;
+/// A file of episodes and its run.
+struct Check<'a> {
+    run: &'a Run,
+    file: &'a File,
+    /// The people, as they came to the dialogues.
+    people: HashMap<u64, Arc<Profile>>,
+}
+
+impl File {
+    fn check(&self, run: &Run, options: AuditOptions, note: &mut dyn FnMut(String)) -> Result<FileReport, AuditError> {
+        let mut report =
+            FileReport { file: self.name.clone(), dialogues: self.episodes.len(), ..FileReport::default() };
+        let jobs = self.jobs.iter().flatten();
+        let check = Check { run, file: self, people: jobs.map(|job| (job.dialogue, job.profile.clone())).collect() };
+        check.identities()?;
+        for episode in &self.episodes {
+            let at = At { file: &self.name, episode };
+            check.emotions(at, &mut report)?;
+            check.reward(at, &mut report)?;
+            check.tokens(at, &mut report)?;
         }
         // Before the advantages: whitening spreads a wrong value over the whole step, and here its own dialogue is named.
         if !options.skip_logprobs {
-            self.check_logprobs(episodes, &mut report, note)?;
+            check.logprobs(&mut report, note)?;
         }
-        self.check_advantages(episodes, &mut report)?;
-        self.check_metrics(episodes, &mut report)?;
+        check.advantages(&mut report)?;
+        check.metrics(&mut report)?;
         Ok(report)
     }
 }

@@ -69,12 +69,9 @@ fn probe(args: &ProbeArgs) -> anyhow::Result<Ended> {
     bar.finish_and_clear();
     let acceptance = Acceptance::of(&probes, &outcomes);
     if let Some(first) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()) {
-        super::tell(format_args!(
-            "{} of {} probes have no answer; the first: {first}",
-            acceptance.failed,
-            probes.len()
-        ));
-        anyhow::ensure!(acceptance.all.of > 0, "no probe was answered");
+        anyhow::ensure!(acceptance.all.of > 0, "no probe was answered; the first failure: {first}");
+        let failed = acceptance.failed;
+        super::tell(format_args!("{failed} of {} probes have no answer; the first: {first}", probes.len()));
     }
     let expression = judge.map(|judge| {
         let bar = indicatif::ProgressBar::new(acceptance.all.of as u64);

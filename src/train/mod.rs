@@ -7,27 +7,34 @@
 mod advantages;
 mod batch;
 mod checkpoint;
+pub mod curriculum;
 mod describe;
+mod exact;
 mod files;
+mod losses;
 mod optimizer;
 mod policy_source;
 mod reinforce;
 mod run_folder;
+mod sample;
 pub mod sft;
 mod update;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use batch::evaluate_response;
 pub(crate) use describe::rollout as describe_rollout;
-pub(crate) use reinforce::{jobs as step_jobs, load_critic, load_profiles};
+pub(crate) use reinforce::{load_critic, load_profiles};
+pub(crate) use sample::sample;
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
+pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
 pub use policy_source::{load_network, load_policy};
 pub use run_folder::RunFolder;
-pub use update::{Learner, Rates, UpdateBatch, UpdateReport, update};
+pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};
 
 use crate::Error;
 use crate::evaluate::Summary;
@@ -103,12 +110,14 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    let users = match options.recipe.run.algorithm {
+    let recipe = options.recipe;
+    match recipe.run.algorithm {
         // A supervised run talks with nobody.
-        Algorithm::Sft => Box::new(BuiltinUser::new()),
-        Algorithm::Ppo | Algorithm::Grpo => options.recipe.open_users()?,
-    };
-    run_with_users(options, users, report)
+        Algorithm::Sft => run_with_users(options, Box::new(BuiltinUser::new()), report),
+        Algorithm::Ppo | Algorithm::Grpo => {
+            carry_out(options, recipe.open_users()?, recipe.open_evaluation_users()?, report)
+        }
+    }
 }
 
 /// As [`run`], with simulated users of your own instead of the recipe's.
@@ -120,9 +129,18 @@ pub fn run_with_users(
     users: Box<dyn UserEngine>,
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Error> {
+    carry_out(options, users, None, report)
+}
+
+fn carry_out(
+    options: &RunOptions<'_>,
+    users: Box<dyn UserEngine>,
+    evaluated_with: Option<Box<dyn UserEngine>>,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Error> {
     rlver_kernels::set_reference(options.recipe.run.kernels == crate::recipe::KernelChoice::Reference);
     match options.recipe.run.algorithm {
         Algorithm::Sft => sft::run(options, report),
-        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, users, report),
+        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, users, evaluated_with, report),
     }
 }

@@ -86,6 +86,7 @@ fn twenty_dialogues_with_a_real_server() {
             dialogue: i as u64,
             group: i as u64,
             profile: profile.clone(),
+            start: None,
             user_seed: i as u64,
             sampling_seed: i as u64,
         })

@@ -1,6 +1,6 @@
 //! The ten rules that keep training right, one file each (two where they are short), and credit per turn.
 
-mod advantages;
+pub(crate) mod advantages;
 mod gradients;
 mod prompts;
 mod reproduction;

@@ -1,12 +1,13 @@
 //! Credit per turn: what a reply earned reaches the reply's tokens, in both layouts of rows.
 
 use rlver::dialogue::think::ReplyMode;
-use rlver::dialogue::{CharacterType, HiddenIntention, Language, Role};
+use rlver::dialogue::{HiddenIntention, Role};
 use rlver::objective::AdvantageEstimator;
 use rlver::recipe::{ObjectiveSection, Recipe, TurnBaseline};
-use rlver::rollout::{EndReason, Episode, Segment, TokenRow, Turn};
+use rlver::rollout::{EndReason, Episode, Segment, Turn};
 use rlver::train::{AdvantageInputs, Advantages, TrainRow, compute_advantages};
 use rlver::user::{Appraisal, Emotion, UserTurn};
+use serde_json::json;
 
 fn emotion(score: i64) -> Emotion {
     Emotion::new(score).unwrap()
@@ -33,7 +34,7 @@ fn episode(dialogue: u64, intention: HiddenIntention, emotions: &[i64], mode: Re
                 guard: None,
             };
             before = after;
-            Turn { thought: None, reply: "ah".into(), well_formed: true, user: Some(user), calls: vec![] }
+            serde_json::from_value::<Turn>(json!({"reply": "ah", "well_formed": true, "user": user})).unwrap()
         })
         .collect();
     let pieces = |turn| vec![segment(Role::User, turn, 3), segment(Role::Assistant, turn, turn + 1)];
@@ -41,40 +42,19 @@ fn episode(dialogue: u64, intention: HiddenIntention, emotions: &[i64], mode: Re
         ReplyMode::Direct => vec![(0..emotions.len()).flat_map(pieces).collect()],
         ReplyMode::Think => (0..emotions.len()).map(pieces).collect(),
     };
-    Episode {
-        dialogue,
-        group: dialogue / 2,
-        profile: "p".into(),
-        intention,
-        character: CharacterType::Passive,
-        language: Language::En,
-        user: "test".into(),
-        user_seed: 0,
-        sampling_seed: 0,
-        mode,
-        system: String::new(),
-        opening: String::new(),
-        opening_calls: vec![],
-        turns,
-        start_emotion: emotion(50),
-        final_emotion: emotion(before),
-        end: EndReason::TurnLimit,
-        reward: Some(before as f64 / 100.0),
-        rows: rows.into_iter().map(|segments| TokenRow { segments }).collect(),
-    }
+    let mut out = super::advantages::episode(dialogue, dialogue / 2, Some(before as f64 / 100.0), rows);
+    out.intention = intention;
+    out.mode = mode;
+    out.turns = turns;
+    out.start_emotion = emotion(50);
+    out.final_emotion = emotion(before);
+    out
 }
 
 fn advantages(episodes: &[Episode], objective: &ObjectiveSection) -> Advantages {
     let rows = TrainRow::from_episodes(episodes);
     let old: Vec<Vec<f32>> = rows.iter().map(|r| r.rollout_logprobs.clone()).collect();
-    let inputs = AdvantageInputs {
-        episodes,
-        rows: &rows,
-        old_logprobs: &old,
-        reference_logprobs: None,
-        values: None,
-        kl_coef: 0.0,
-    };
+    let inputs = AdvantageInputs { episodes, rows: &rows, old_logprobs: &old, ..AdvantageInputs::default() };
     compute_advantages(&inputs, objective).unwrap()
 }
 

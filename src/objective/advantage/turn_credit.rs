@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::group::{REWARD_TOLERANCE, mean, spread, standard_deviation};
 use crate::objective::error::{ObjectiveError, all_finite, in_range};
 
-/// Recipe key `turn_credit`: how a dialogue's advantage is spread over its turns.
+/// Recipe key `turn_credit`: how a dialogue's advantage from a group estimator is spread over its turns.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnCredit {
@@ -16,8 +16,6 @@ pub enum TurnCredit {
     None,
     /// [`turn_centred`].
     TurnCentred,
-    /// [`distance_potential`].
-    DistancePotential,
 }
 
 /// `A_turn = A_dialogue + α·(r_turn − r̄)` with `r̄` the mean of the dialogue's turn rewards.

@@ -2,32 +2,42 @@
 
 mod rewards;
 
-use rewards::{over_tokens, token_rewards, turn_rewards};
+use std::collections::{BTreeMap, HashMap};
+
+use rewards::{Shaping, over_tokens};
 
 use crate::Error;
 use crate::objective::{
-    AdvantageEstimator, Gae, MaskedRow, TurnRewards, gae_actions, gae_rlver, group_advantages, informative_groups,
-    reinforce_plus_plus, turn_rloo, whiten,
+    AdvantageEstimator, DistancePotential, Gae, GroupScale, MaskedRow, TurnCredit, TurnRewards, TurnTrace,
+    distance_potential, gae_actions, gae_rlver, group_advantages, informative_groups, reinforce_plus_plus, remax,
+    turn_centred, turn_rloo, whiten,
 };
 use crate::recipe::{ObjectiveSection, TurnBaseline};
 use crate::rollout::Episode;
 
 use super::batch::TrainRow;
 
-/// What advantages are computed from; every list has one entry per row, one value per action token.
+/// What advantages are computed from; lists of lists have one entry per row, one value per action token.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct AdvantageInputs<'a> {
     /// The episodes of the step.
     pub episodes: &'a [Episode],
     /// The rows to train on.
     pub rows: &'a [TrainRow],
-    /// Log-probabilities before the update.
+    /// Log-probabilities before the update; read only where there is a reference.
     pub old_logprobs: &'a [Vec<f32>],
     /// Log-probabilities of the reference policy.
     pub reference_logprobs: Option<&'a [Vec<f32>]>,
     /// The critic's values.
     pub values: Option<&'a [Vec<f32>]>,
+    /// The critic's values at every token of [`TrainRow::response`], for `gae-rlver`.
+    pub response_values: Option<&'a [Vec<f32>]>,
+    /// Rewards of the groups' greedy dialogues, for `remax`.
+    pub greedy_rewards: Option<&'a HashMap<u64, f64>>,
     /// Coefficient of a KL penalty in the reward.
     pub kl_coef: f64,
+    /// Longest reply in tokens, for the overlong penalty.
+    pub reply_limit: usize,
 }
 
 /// Advantages and returns of every row's action tokens.
@@ -35,36 +45,57 @@ pub struct AdvantageInputs<'a> {
 pub struct Advantages {
     /// What the policy is updated with.
     pub advantages: Vec<Vec<f64>>,
-    /// What the critic is fitted to.
+    /// What the critic is fitted to; empty without one.
     pub returns: Vec<Vec<f64>>,
     /// Groups whose rewards are equal, or that have one member only.
     pub uninformative_groups: usize,
+    /// Of these, groups of one scored dialogue.
+    pub singletons: usize,
+    /// Mean KL to the reference per token, mean over rows, where there is a reference.
+    pub mean_kl: Option<f64>,
 }
 
-/// Computes advantages over action tokens only: user tokens never enter.
+/// Computes advantages over action tokens only: user tokens never enter (but for `gae-rlver`, whose point they are).
 ///
 /// # Errors
 /// When a reward or value is not finite.
+///
+/// # Panics
+/// When `objective` needs a list that `inputs` lacks: values, or the greedy dialogues' rewards.
 pub fn compute(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
-    match objective.advantage {
-        AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver => with_critic(inputs, objective),
-        AdvantageEstimator::ReinforcePlusPlus => reinforce(inputs, objective),
-        AdvantageEstimator::TurnRloo => by_turns(inputs, objective),
-        _ => with_groups(inputs, objective),
-    }
+    let shaping = Shaping::new(inputs, objective)?;
+    let mut out = match objective.advantage {
+        AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver => with_critic(inputs, objective, &shaping),
+        AdvantageEstimator::ReinforcePlusPlus => reinforce(inputs, objective, &shaping),
+        AdvantageEstimator::Remax => against_greedy(inputs, objective, &shaping),
+        AdvantageEstimator::TurnRloo | AdvantageEstimator::DistancePotential => by_turns(inputs, objective, &shaping),
+        AdvantageEstimator::Grpo
+        | AdvantageEstimator::DrGrpo
+        | AdvantageEstimator::Rloo
+        | AdvantageEstimator::ReinforcePlusPlusBaseline => with_groups(inputs, objective, &shaping),
+    }?;
+    out.mean_kl = shaping.mean_kl;
+    Ok(out)
 }
 
-fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
-    let values = inputs.values.expect("a critic's estimator is only allowed with a critic");
+fn with_critic(
+    inputs: &AdvantageInputs<'_>,
+    objective: &ObjectiveSection,
+    shaping: &Shaping,
+) -> Result<Advantages, Error> {
     let mut out = Advantages::default();
-    for ((rewards, values), row) in token_rewards(inputs, objective).iter().zip(values).zip(inputs.rows) {
-        let values: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
-        let gae = match objective.advantage {
-            // On a row of action tokens the release's plain recursion and ours are the same sum; they differ when user
-            // tokens lie between, which our rows do not hand to it.
-            AdvantageEstimator::GaeRlver => gae_rlver(rewards, &values, objective.gamma, objective.lambda)?,
-            _ if objective.turn_gamma < 1.0 => gae_by_turns(rewards, &values, row, objective),
-            _ => gae_actions(rewards, &values, objective.gamma, objective.lambda)?,
+    for (r, rewards) in shaping.token_rewards(inputs, objective).iter().enumerate() {
+        let row = &inputs.rows[r];
+        let gae = if objective.advantage == AdvantageEstimator::GaeRlver {
+            let values = inputs.response_values.expect("gae-rlver reads values of the whole response");
+            gae_over_response(rewards, &wide(&values[r]), row, objective)?
+        } else {
+            let values = wide(&inputs.values.expect("a critic's estimator is only allowed with a critic")[r]);
+            if objective.turn_gamma < 1.0 {
+                gae_by_turns(rewards, &values, row, objective)
+            } else {
+                gae_actions(rewards, &values, objective.gamma, objective.lambda)?
+            }
         };
         out.advantages.push(gae.advantages);
         out.returns.push(gae.returns);
@@ -73,6 +104,23 @@ fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         out.advantages = whitened(&out.advantages, |_| true)?;
     }
     Ok(out)
+}
+
+/// The release's recursion over every token from the first action on; what it gives the actions.
+fn gae_over_response(
+    rewards: &[f64],
+    values: &[f64],
+    row: &TrainRow,
+    objective: &ObjectiveSection,
+) -> Result<Gae, Error> {
+    let first = row.response().start;
+    let mut spread = vec![0.0; values.len()];
+    for (at, reward) in row.actions.iter().zip(rewards) {
+        spread[at - first] = *reward;
+    }
+    let all = gae_rlver(&spread, values, objective.gamma, objective.lambda)?;
+    let pick = |list: &[f64]| row.actions.iter().map(|at| list[at - first]).collect();
+    Ok(Gae { advantages: pick(&all.advantages), returns: pick(&all.returns) })
 }
 
 /// GAE whose discount is smaller where one turn ends and the next begins. Within a turn every token is discounted
@@ -90,69 +138,132 @@ fn gae_by_turns(rewards: &[f64], values: &[f64], row: &TrainRow, objective: &Obj
     Gae { advantages, returns }
 }
 
-fn with_groups(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
-    let scored: Vec<&Episode> = inputs.episodes.iter().filter(|e| e.reward.is_some()).collect();
-    let scores: Vec<f64> = scored.iter().map(|e| e.reward.expect("filtered above")).collect();
-    let groups: Vec<u64> = scored.iter().map(|e| e.group).collect();
-    let grouped = group_advantages(objective.advantage, &scores, &groups, objective.std_convention)?;
-    let by_dialogue: std::collections::HashMap<u64, f64> =
-        scored.iter().map(|e| e.dialogue).zip(grouped.advantages.iter().copied()).collect();
+fn with_groups(
+    inputs: &AdvantageInputs<'_>,
+    objective: &ObjectiveSection,
+    shaping: &Shaping,
+) -> Result<Advantages, Error> {
+    let scored: Vec<(usize, f64)> =
+        shaping.scores(inputs).iter().enumerate().filter_map(|(e, score)| Some((e, (*score)?))).collect();
+    let scores: Vec<f64> = scored.iter().map(|(_, score)| *score).collect();
+    let groups: Vec<u64> = scored.iter().map(|(e, _)| inputs.episodes[*e].group).collect();
+    let scale = GroupScale { convention: objective.std_convention, floor: objective.std_floor };
+    let grouped = group_advantages(objective.advantage, &scores, &groups, scale)?;
+    let of_episode: HashMap<usize, f64> =
+        scored.iter().map(|(e, _)| *e).zip(grouped.advantages.iter().copied()).collect();
+    let turns: Option<Vec<Vec<f64>>> = match objective.turn_credit {
+        TurnCredit::None => None,
+        TurnCredit::TurnCentred => Some(
+            (shaping.turn_rewards(inputs).iter().enumerate())
+                .map(|(e, rewards)| {
+                    let advantage = of_episode.get(&e).copied().unwrap_or(0.0);
+                    turn_centred(advantage, rewards, objective.turn_alpha)
+                })
+                .collect::<Result<_, _>>()?,
+        ),
+    };
     let mut advantages: Vec<Vec<f64>> = inputs
         .rows
         .iter()
-        .map(|row| vec![by_dialogue[&inputs.episodes[row.episode].dialogue]; row.actions.len()])
+        .map(|row| match &turns {
+            Some(turns) => over_tokens(row, |turn| turns[row.episode][turn]),
+            None => vec![of_episode[&row.episode]; row.actions.len()],
+        })
         .collect();
     if objective.advantage.whitens() {
         // Groups that compare nothing stay at 0: they neither shift the others nor are shifted.
-        let informative = informative_groups(&scores, &groups)?;
-        let by_dialogue: std::collections::HashMap<u64, bool> =
-            scored.iter().map(|e| e.dialogue).zip(informative).collect();
-        let kept = |row: &TrainRow| by_dialogue[&inputs.episodes[row.episode].dialogue];
-        advantages = whitened(&advantages, |r| kept(&inputs.rows[r]))?;
+        let kept: HashMap<usize, bool> =
+            scored.iter().map(|(e, _)| *e).zip(informative_groups(&scores, &groups)?).collect();
+        let centred = objective.turn_credit != TurnCredit::None;
+        advantages = whitened(&advantages, |r| centred || kept[&inputs.rows[r].episode])?;
     }
     Ok(Advantages {
-        returns: advantages.clone(),
         advantages,
         uninformative_groups: grouped.stats.zero_variance + grouped.stats.singletons,
+        singletons: grouped.stats.singletons,
+        ..Advantages::default()
     })
 }
 
 /// Every token of a turn gets the turn's credit.
-fn by_turns(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
-    let scored: Vec<(usize, &Episode)> =
-        inputs.episodes.iter().enumerate().filter(|(_, e)| e.reward.is_some()).collect();
-    let rewards: Vec<Vec<f64>> = scored.iter().map(|(_, e)| turn_rewards(e)).collect();
-    let mut kinds = std::collections::BTreeMap::new();
-    let dialogues: Vec<TurnRewards<'_>> = scored
-        .iter()
-        .zip(&rewards)
-        .map(|((_, episode), rewards)| {
-            let scope = match objective.turn_baseline {
-                TurnBaseline::Step => 0,
-                TurnBaseline::Group => episode.group,
-                TurnBaseline::Intention => {
-                    let next = kinds.len() as u64;
-                    *kinds.entry((episode.intention, episode.language)).or_insert(next)
-                }
-            };
-            TurnRewards { scope, rewards }
-        })
-        .collect();
-    let credit = turn_rloo(objective.turn_gamma, objective.whiten, &dialogues)?;
-    let by_episode: std::collections::HashMap<usize, &Vec<f64>> =
-        scored.iter().map(|(index, _)| *index).zip(&credit.advantages).collect();
-    let advantages: Vec<Vec<f64>> =
-        inputs.rows.iter().map(|row| over_tokens(row, |turn| by_episode[&row.episode][turn])).collect();
-    Ok(Advantages { returns: advantages.clone(), advantages, uninformative_groups: 0 })
+fn by_turns(
+    inputs: &AdvantageInputs<'_>,
+    objective: &ObjectiveSection,
+    shaping: &Shaping,
+) -> Result<Advantages, Error> {
+    let rewards = shaping.turn_rewards(inputs);
+    let episodes = || inputs.episodes.iter().zip(&rewards);
+    let credit = if objective.advantage == AdvantageEstimator::DistancePotential {
+        // Distances to a content user; a penalty counts as distance that was not covered.
+        let distances: Vec<Vec<f64>> = episodes()
+            .map(|(episode, rewards)| {
+                let mut left = 1.0 - episode.start_emotion.reward();
+                let after = rewards.iter().map(|reward| {
+                    left -= reward;
+                    left
+                });
+                std::iter::once(1.0 - episode.start_emotion.reward()).chain(after).collect()
+            })
+            .collect();
+        let traces: Vec<TurnTrace<'_>> = (inputs.episodes.iter().zip(&distances))
+            .map(|(episode, distances)| TurnTrace { group: episode.group, distances })
+            .collect();
+        let settings = DistancePotential { gamma: objective.turn_gamma, immediate: objective.immediate };
+        distance_potential(settings, &traces)?
+    } else {
+        let mut kinds = BTreeMap::new();
+        let dialogues: Vec<TurnRewards<'_>> = episodes()
+            .map(|(episode, rewards)| {
+                let scope = match objective.turn_baseline {
+                    TurnBaseline::Step => 0,
+                    TurnBaseline::Group => episode.group,
+                    TurnBaseline::Intention => {
+                        let next = kinds.len() as u64;
+                        *kinds.entry((episode.intention, episode.language)).or_insert(next)
+                    }
+                };
+                TurnRewards { scope, rewards }
+            })
+            .collect();
+        turn_rloo(objective.turn_gamma, objective.whiten, &dialogues)?.advantages
+    };
+    let advantages = inputs.rows.iter().map(|row| over_tokens(row, |turn| credit[row.episode][turn])).collect();
+    Ok(Advantages { advantages, ..Advantages::default() })
 }
 
-fn reinforce(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
-    let rewards = token_rewards(inputs, objective);
+fn reinforce(
+    inputs: &AdvantageInputs<'_>,
+    objective: &ObjectiveSection,
+    shaping: &Shaping,
+) -> Result<Advantages, Error> {
+    let rewards = shaping.token_rewards(inputs, objective);
     let masks: Vec<Vec<bool>> = rewards.iter().map(|r| vec![true; r.len()]).collect();
     let rows: Vec<MaskedRow<'_>> =
         rewards.iter().zip(&masks).map(|(values, mask)| MaskedRow { values, mask }).collect();
     let result = reinforce_plus_plus(&rows, objective.gamma)?;
-    Ok(Advantages { advantages: result.advantages, returns: result.returns, uninformative_groups: 0 })
+    Ok(Advantages { advantages: result.advantages, ..Advantages::default() })
+}
+
+/// ReMax. A group whose greedy dialogue has no score compares nothing.
+fn against_greedy(
+    inputs: &AdvantageInputs<'_>,
+    objective: &ObjectiveSection,
+    shaping: &Shaping,
+) -> Result<Advantages, Error> {
+    let greedy = inputs.greedy_rewards.expect("remax is only allowed with greedy dialogues");
+    let rewards = shaping.token_rewards(inputs, objective);
+    let mut out = Advantages::default();
+    for (row, rewards) in inputs.rows.iter().zip(&rewards) {
+        out.advantages.push(match greedy.get(&inputs.episodes[row.episode].group) {
+            Some(greedy) => remax(rewards, &vec![true; rewards.len()], *greedy)?,
+            None => vec![0.0; rewards.len()],
+        });
+    }
+    Ok(out)
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|v| f64::from(*v)).collect()
 }
 
 /// Whitens the rows that `keep` names, over their tokens; the others become 0.
