@@ -1,21 +1,21 @@
 //! Who was talked with, what they felt, and what that is worth.
 
-use super::{At, AuditError, File, FileReport};
+use super::{At, AuditError, Check, File, FileReport};
 use crate::dialogue::{Role, prompt};
 use crate::rollout::{EndReason, Episode};
-use crate::train::Stage;
 use crate::user::{Emotion, SessionSettings, UserEngine};
 
-impl File<'_> {
+impl Check<'_> {
     /// The dialogues are those that the recipe and its seed call for.
-    pub(super) fn check_identities(&self) -> Result<(), AuditError> {
-        let (held, wanted) = (self.held.episodes.len(), self.jobs.len());
-        if held != wanted {
-            let problem = format!("holds {held} dialogues, but the recipe calls for {wanted}");
-            return Err(AuditError::Whole { file: self.name.into(), problem });
+    pub(super) fn identities(&self) -> Result<(), AuditError> {
+        let File { name, held, jobs, .. } = self.file;
+        let (recorded, wanted) = (held.episodes.len(), jobs.len());
+        if recorded != wanted {
+            let problem = format!("holds {recorded} dialogues, but the recipe calls for {wanted}");
+            return Err(AuditError::Whole { file: name.clone(), problem });
         }
-        for (index, job) in self.jobs.iter().enumerate() {
-            let at = self.at(index);
+        for (index, job) in jobs.iter().enumerate() {
+            let at = self.file.at(index);
             let episode = at.episode;
             at.same(0, "the dialogue's number", &episode.dialogue, &job.dialogue)?;
             at.same(0, "the group", &episode.group, &job.group)?;
@@ -28,8 +28,8 @@ impl File<'_> {
             at.same(0, "the reply mode", &episode.mode, &self.run.recipe.rollout.mode)?;
             let system = prompt::system(episode.mode, episode.language);
             at.same(0, "the system prompt", &episode.system.as_str(), &system)?;
-            if self.states_known {
-                let start = job.start.map_or(self.start_emotion(), Emotion::score);
+            if self.file.states_known {
+                let start = job.start.map_or_else(|| self.start_emotion(), Emotion::score);
                 at.same(0, "the starting emotion", &episode.start_emotion.score(), &start)?;
             }
         }
@@ -37,21 +37,17 @@ impl File<'_> {
     }
 
     fn start_emotion(&self) -> u8 {
-        match self.stage {
-            Stage::Step(_) => self.run.recipe.user.start_emotion,
-            _ => self.run.recipe.eval.start_emotion,
-        }
+        let recipe = &self.run.recipe;
+        if self.file.kind.is_evaluation() { recipe.eval.start_emotion } else { recipe.user.start_emotion }
     }
 
     fn max_turns(&self) -> usize {
-        match self.stage {
-            Stage::Step(_) => self.run.recipe.rollout.max_turns,
-            _ => self.run.recipe.eval.max_turns,
-        }
+        let recipe = &self.run.recipe;
+        if self.file.kind.is_evaluation() { recipe.eval.max_turns } else { recipe.rollout.max_turns }
     }
 
     /// Each emotion follows from the one before and the appraisal, and the appraisals from the user.
-    pub(super) fn check_emotions(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn emotions(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let mut emotion = episode.start_emotion;
         for (turn, heard) in episode.turns.iter().enumerate() {
@@ -70,16 +66,17 @@ impl File<'_> {
             report.emotions += 1;
         }
         at.same(at.last_turn(), "the final emotion", &episode.final_emotion, &emotion)?;
-        if !self.states_known {
+        if !self.file.states_known {
+            // What people say depends on who they are.
             return Ok(());
         }
-        if let Some(user) = self.run.user(self.stage) {
+        if let Some(user) = self.run.users(self.file.kind) {
             at.same(0, "the user", &episode.user, &user.name())?;
             self.hear_again(at, user)?;
             report.appraisals += episode.turns.iter().filter(|turn| turn.user.is_some()).count();
-            return self.check_answers(at, &mut FileReport::default());
+            return self.answers(at, &mut FileReport::default());
         }
-        self.check_answers(at, report)
+        self.answers(at, report)
     }
 
     /// Tells the recorded replies to a fresh user.
@@ -106,7 +103,7 @@ impl File<'_> {
     }
 
     /// How the dialogue ended and what it earned.
-    pub(super) fn check_reward(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn reward(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let (turn, last) = (at.last_turn(), episode.turns.last());
         let heard = last.and_then(|last| last.user.as_ref());

@@ -1,7 +1,7 @@
 //! Users played by a language model: their recorded answers are read again, and the questions hashed again.
 
 use super::emotions::said_before;
-use super::{At, AuditError, File, FileReport};
+use super::{At, AuditError, Check, FileReport};
 use crate::dialogue::Profile;
 use crate::rollout::EndReason;
 use crate::user::llm::answer::{self, APPRAISAL, LINE};
@@ -11,9 +11,9 @@ use crate::user::llm::{LlmUser, SILENCE, exchange, silence};
 use crate::user::record::{Chain, ModelCall};
 use crate::user::{Band, Emotion, UserTurn};
 
-impl File<'_> {
+impl Check<'_> {
     /// Appraisals and lines follow from what the model answered, and its questions from who was asked after what.
-    pub(super) fn check_answers(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn answers(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let profile = at.person;
         // A replay plays whatever user was recorded: without calls it was none with a model.

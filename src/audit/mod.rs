@@ -19,8 +19,7 @@ use std::sync::Arc;
 use crate::Error;
 use crate::dialogue::Profile;
 use crate::rollout::{Episode, Job};
-use crate::train::curriculum::Controller;
-use crate::train::{Sample, Stage, first_curriculum};
+use crate::train::{Sample, Stage, TrainRow};
 
 use run::Run;
 
@@ -97,24 +96,14 @@ pub fn audit(
     report: &mut dyn FnMut(&FileReport),
     note: &mut dyn FnMut(String),
 ) -> Result<Vec<FileReport>, AuditError> {
-    let run = Run::open(folder, note)?;
+    let mut run = Run::open(folder, note)?;
     let mut reports = Vec::new();
-    let mut curriculum = Curriculum { controller: first_curriculum(&run.recipe), step: 0 };
-    for (name, stage) in run.files()? {
-        let controller = curriculum.before(stage, &run)?;
-        let (held, jobs) = run.hold_again(stage, run.episodes(&name)?, controller)?;
-        let states_known = controller.is_some() || stage.is_evaluation() || curriculum.controller.is_none();
-        if !states_known {
-            note(format!(
-                "{name}: in which state people came is not checked, nor what follows from it: that takes the steps \
-                 before, all recorded, or the checkpoint of the step before"
-            ));
+    for (name, kind) in run.files()? {
+        for file in run.stage(&name, kind, note)? {
+            let checked = file.check(&run, options, note)?;
+            report(&checked);
+            reports.push(checked);
         }
-        let file = File { run: &run, name: &name, stage, held, jobs, states_known };
-        let checked = file.check(options, note)?;
-        curriculum.learn(stage, &file);
-        report(&checked);
-        reports.push(checked);
     }
     if reports.is_empty() {
         return Err(AuditError::Nothing(folder.into()));
@@ -148,71 +137,50 @@ pub fn table(reports: &[FileReport]) -> String {
     out
 }
 
-/// The curriculum of a run with one, followed from step to step.
-struct Curriculum {
-    controller: Option<Controller>,
-    /// The last step it has seen.
-    step: usize,
-}
-
-impl Curriculum {
-    /// As it was before a step; `None` without one, and where it cannot be known.
-    fn before(&mut self, stage: Stage, run: &Run) -> Result<Option<&Controller>, Error> {
-        let Stage::Step(step) = stage else { return Ok(None) };
-        if self.controller.is_some() && self.step + 1 != step {
-            let Some(kept) = run.curriculum_at(step - 1)? else { return Ok(None) };
-            (self.controller, self.step) = (Some(kept), step - 1);
-        }
-        Ok(self.controller.as_ref())
-    }
-
-    /// Takes in a step's dialogues.
-    fn learn(&mut self, stage: Stage, file: &File<'_>) {
-        if let (Some(controller), Stage::Step(step)) = (&mut self.controller, stage)
-            && self.step + 1 == step
-        {
-            let settings = &file.run.recipe.curriculum;
-            controller.record(file.held.outcomes(settings.pass_emotion), settings);
-            self.step = step;
-        }
-    }
-}
-
-/// A file of episodes in a run.
-struct File<'a> {
-    run: &'a Run,
-    name: &'a str,
-    stage: Stage,
-    /// The recorded dialogues.
+/// A file of episodes in a run, with what it should hold.
+struct File {
+    name: String,
+    kind: Stage,
+    /// What is recorded, as the step sampled it.
     held: Sample,
-    /// The dialogues that should have been held.
+    /// The dialogues the recipe calls for, in order.
     jobs: Vec<Job>,
+    /// The rows that were learnt from.
+    rows: Vec<TrainRow>,
     /// Whether the people of `jobs` are in the state in which they came.
     states_known: bool,
 }
 
-impl File<'_> {
-    fn at(&self, index: usize) -> At<'_> {
-        At { file: self.name, episode: &self.held.episodes[index], person: &self.jobs[index].profile }
-    }
+/// A file of episodes and its run.
+struct Check<'a> {
+    run: &'a Run,
+    file: &'a File,
+}
 
-    fn check(&self, options: AuditOptions, note: &mut dyn FnMut(String)) -> Result<FileReport, AuditError> {
+impl File {
+    fn check(&self, run: &Run, options: AuditOptions, note: &mut dyn FnMut(String)) -> Result<FileReport, AuditError> {
         let dialogues = self.held.episodes.len();
-        let mut report = FileReport { file: self.name.into(), dialogues, ..FileReport::default() };
-        self.check_identities()?;
+        let mut report = FileReport { file: self.name.clone(), dialogues, ..FileReport::default() };
+        let check = Check { run, file: self };
+        check.identities()?;
         for index in 0..dialogues {
             let at = self.at(index);
-            self.check_emotions(at, &mut report)?;
-            self.check_reward(at, &mut report)?;
-            self.check_tokens(at, &mut report)?;
+            check.emotions(at, &mut report)?;
+            check.reward(at, &mut report)?;
+            check.tokens(at, &mut report)?;
         }
         // Before the advantages: whitening spreads a wrong value over the whole step, and here its own dialogue is named.
         if !options.skip_logprobs {
-            self.check_logprobs(&mut report, note)?;
+            check.logprobs(&mut report, note)?;
         }
-        self.check_advantages(&mut report, note)?;
-        self.check_metrics(&mut report)?;
+        check.advantages(&mut report)?;
+        check.metrics(&mut report)?;
         Ok(report)
+    }
+
+    /// A recorded dialogue; there is a job for each.
+    fn at(&self, index: usize) -> At<'_> {
+        At { file: &self.name, episode: &self.held.episodes[index], person: &self.jobs[index].profile }
     }
 }
 

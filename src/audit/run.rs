@@ -4,16 +4,18 @@ use burn::tensor::Device;
 use rlver_models::qwen2::{HeadKind, Qwen2};
 use rlver_models::weights;
 
+use super::{AuditError, File};
 use crate::Error;
 use crate::device::DeviceChoice;
 use crate::dialogue::ProfileSet;
 use crate::evaluate;
 use crate::metrics::{Metrics, MetricsLog};
-use crate::recipe::{Environment, Recipe};
-use crate::rollout::{Episode, Job, Policy};
-use crate::train::curriculum::{Controller, challenging_user};
-use crate::train::{RunFolder, Sample, Stage, curriculum_at, load_critic, load_policy, load_profiles, sample};
-use crate::user::builtin::BuiltinUser;
+use crate::recipe::Recipe;
+use crate::rollout::{Episode, Policy};
+use crate::train::curriculum::Controller;
+use crate::train::{
+    RunFolder, Sample, Stage, curriculum_at, first_curriculum, load_critic, load_policy, load_profiles, sample,
+};
 use crate::user::{UserChoice, UserEngine};
 
 /// A run folder with what is needed to derive its record again.
@@ -26,10 +28,13 @@ pub(super) struct Run {
     pub(super) metrics: Vec<Metrics>,
     train: ProfileSet,
     evaluation: ProfileSet,
-    /// The run's user, if it can be run again.
-    user: Option<Box<dyn UserEngine>>,
-    /// The user of training, where it is another one.
-    challenging: Option<BuiltinUser>,
+    /// The run's users, if they can be run again.
+    users: Option<Box<dyn UserEngine>>,
+    /// Those of evaluations, where they are others.
+    evaluated_with: Option<Box<dyn UserEngine>>,
+    /// The curriculum as it was after step `seen`.
+    curriculum: Option<Controller>,
+    seen: usize,
 }
 
 impl Run {
@@ -45,20 +50,33 @@ impl Run {
             Some(path) => Policy::load(&path, &device)?,
             None => load_policy(&recipe.model.policy, &recipe.model.revision, &device)?,
         };
-        let user = match UserChoice::parse(&recipe.user.engine) {
+        let users = match UserChoice::parse(&recipe.user.engine) {
             Ok(UserChoice::Llm) | Err(_) => None,
             Ok(UserChoice::Replay(run)) if !run.exists() => None,
             Ok(_) => Some(recipe.open_users()?),
         };
-        if user.is_none() {
+        if users.is_none() {
             note(format!(
                 "users \"{}\" are not run again: their recorded answers are read again instead",
                 recipe.user.engine
             ));
         }
-        let challenging = (recipe.user.environment == Environment::Challenging).then(challenging_user);
         let metrics = MetricsLog::read(folder.metrics())?;
-        Ok(Run { folder, recipe, device, policy, metrics, train, evaluation, user, challenging })
+        let evaluated_with = recipe.open_evaluation_users()?;
+        let curriculum = first_curriculum(&recipe);
+        Ok(Run {
+            folder,
+            recipe,
+            device,
+            policy,
+            metrics,
+            train,
+            evaluation,
+            users,
+            evaluated_with,
+            curriculum,
+            seen: 0,
+        })
     }
 
     /// The files of episodes in the order in which they came about.
@@ -72,54 +90,87 @@ impl Run {
         let mut files: Vec<(String, Stage)> = names
             .filter_map(|name| {
                 let name = name.strip_suffix(".jsonl")?.to_string();
-                let stage = Stage::from_name(&name)?;
-                Some((name, stage))
+                // Greedy dialogues are looked at with their step.
+                let kind = Stage::from_name(&name).filter(|kind| !matches!(kind, Stage::Greedy(_)))?;
+                Some((name, kind))
             })
             .collect();
-        files.sort_by_key(|(_, stage)| *stage);
+        files.sort_by_key(|(_, kind)| *kind);
         Ok(files)
     }
 
-    pub(super) fn episodes(&self, name: &str) -> Result<Vec<Episode>, Error> {
+    fn episodes(&self, name: &str) -> Result<Vec<Episode>, Error> {
         Ok(self.folder.read_episodes(name)?.unwrap_or_default())
     }
 
-    /// The user of a file's dialogues, if it can be run again.
-    pub(super) fn user(&self, stage: Stage) -> Option<&dyn UserEngine> {
-        match &self.challenging {
-            Some(user) if !stage.is_evaluation() => Some(user),
-            _ => self.user.as_deref(),
+    /// The users that a file's dialogues were held with, if they can be run again.
+    pub(super) fn users(&self, kind: Stage) -> Option<&dyn UserEngine> {
+        match &self.evaluated_with {
+            Some(users) if kind.is_evaluation() => Some(users.as_ref()),
+            _ => self.users.as_deref(),
         }
     }
 
-    /// Holds a file's dialogues again with what is recorded of them: who should have been talked with, and which
-    /// dialogues a step learned from. `curriculum` is as it was before the step.
-    pub(super) fn hold_again(
-        &self,
-        stage: Stage,
-        recorded: Vec<Episode>,
-        curriculum: Option<&Controller>,
-    ) -> Result<(Sample, Vec<Job>), Error> {
-        let Stage::Step(step) = stage else {
+    /// Reads a file of episodes (with a step's greedy ones before it) and finds out what it should hold.
+    pub(super) fn stage(
+        &mut self,
+        name: &str,
+        kind: Stage,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Vec<File>, AuditError> {
+        let episodes = self.episodes(name)?;
+        let Stage::Step(step) = kind else {
             let jobs = evaluate::jobs(&self.evaluation, (self.recipe.run.seed, self.recipe.eval.seeds));
-            return Ok((Sample::of(recorded), jobs));
+            let held = Sample { episodes, ..Sample::default() };
+            return Ok(vec![File { name: name.into(), kind, held, jobs, rows: Vec::new(), states_known: true }]);
         };
-        let mut all = Vec::new();
-        let mut rest = recorded.into_iter();
-        let mut held = sample(&self.recipe, &self.train, step, curriculum, |jobs, greedy| {
-            // Greedy dialogues are not recorded.
-            let n = if greedy { 0 } else { jobs.len() };
-            all.extend(jobs.into_iter().take(n));
-            Ok(rest.by_ref().take(n).collect())
+        let states_known = self.find_curriculum(step)?;
+        if !states_known {
+            note(format!(
+                "{name}: in which state people came is not checked, nor what follows from it: that takes the dialogues of \
+                 all steps before, or the checkpoint of the step before"
+            ));
+        }
+        let greedy_name = Stage::Greedy(step).name();
+        let (mut rest, mut greedy_rest) = (episodes.into_iter(), self.episodes(&greedy_name)?.into_iter());
+        let (mut jobs, mut greedy_jobs) = (Vec::new(), Vec::new());
+        let controller = self.curriculum.as_ref().filter(|_| states_known);
+        // What training asked for, answered from the record.
+        let mut held = sample(&self.recipe, &self.train, step, controller, |asked, greedily| {
+            let (rest, jobs) = if greedily { (&mut greedy_rest, &mut greedy_jobs) } else { (&mut rest, &mut jobs) };
+            let recorded = rest.take(asked.len()).collect();
+            jobs.extend(asked);
+            Ok(recorded)
         })?;
         held.episodes.extend(rest);
-        held.greedy_rewards = None;
-        Ok((held, all))
+        held.greedy.extend(greedy_rest);
+        if let Some(controller) = self.curriculum.as_mut().filter(|_| states_known) {
+            controller.record(held.outcomes(self.recipe.curriculum.pass_emotion), &self.recipe.curriculum);
+            self.seen = step;
+        }
+        let greedy = Sample { episodes: std::mem::take(&mut held.greedy), ..Sample::default() };
+        let greedy = File {
+            name: greedy_name,
+            kind: Stage::Greedy(step),
+            held: greedy,
+            jobs: greedy_jobs,
+            rows: Vec::new(),
+            states_known,
+        };
+        let rows = held.rows(&self.recipe);
+        let file = File { name: name.into(), kind, held, jobs, rows, states_known };
+        let both = [greedy, file].into_iter();
+        Ok(both.filter(|file| file.kind == kind || !file.jobs.is_empty() || !file.held.episodes.is_empty()).collect())
     }
 
-    /// The curriculum as it was after a step, from its checkpoint.
-    pub(super) fn curriculum_at(&self, step: usize) -> Result<Option<Controller>, Error> {
-        curriculum_at(&self.folder, step)
+    /// Brings the curriculum to where it was before a step; whether that can be done.
+    fn find_curriculum(&mut self, step: usize) -> Result<bool, Error> {
+        if self.curriculum.is_none() || self.seen + 1 == step {
+            return Ok(true);
+        }
+        let Some(kept) = curriculum_at(&self.folder, step - 1)? else { return Ok(false) };
+        (self.curriculum, self.seen) = (Some(kept), step - 1);
+        Ok(true)
     }
 
     /// The policy that training started from, if it is kept.
@@ -133,9 +184,9 @@ impl Run {
 
     /// The network that sampled a file's dialogues, if it is kept.
     pub(super) fn sampled_by(&self, kind: Stage) -> Result<Option<Qwen2>, Error> {
-        match stage {
-            Stage::Before | Stage::Step(1) => Ok(self.first_policy()?.map(|policy| policy.model)),
-            Stage::Step(step) => self.checkpoint(step - 1, "policy", HeadStage::Vocabulary),
+        match kind {
+            Stage::Before | Stage::Step(1) | Stage::Greedy(1) => Ok(self.first_policy()?.map(|policy| policy.model)),
+            Stage::Step(step) | Stage::Greedy(step) => self.checkpoint(step - 1, "policy", HeadStage::Vocabulary),
             Stage::Evaluation(step) => self.checkpoint(step, "policy", HeadStage::Vocabulary),
             Stage::After => self.checkpoint(self.recipe.run.steps, "policy", HeadStage::Vocabulary),
         }
@@ -154,7 +205,7 @@ impl Run {
         }
     }
 
-    fn checkpoint(&self, step: usize, network: &str, head: HeadStage) -> Result<Option<Qwen2>, Error> {
+    fn checkpoint(&self, step: usize, network: &str, head: HeadKind) -> Result<Option<Qwen2>, Error> {
         let path = self.folder.checkpoint(step).join(network);
         if !path.exists() {
             return Ok(None);

@@ -3,14 +3,14 @@
 use rlver_models::tokenizer::ChatMessage;
 
 use super::emotions::said_before;
-use super::{At, AuditError, File, FileReport};
+use super::{At, AuditError, Check, FileReport};
 use crate::dialogue::think::{self, ReplyMode};
 use crate::dialogue::{Role, prompt};
 use crate::rollout::{EndReason, Segment};
 
-impl File<'_> {
+impl Check<'_> {
     /// The rows are prompts and sampled turns by turns; prompts are rendered again, turns decoded again.
-    pub(super) fn check_tokens(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
+    pub(super) fn tokens(&self, at: At<'_>, report: &mut FileReport) -> Result<(), AuditError> {
         let episode = at.episode;
         let rows: Vec<&[Segment]> = episode.rows.iter().map(|row| row.segments.as_slice()).collect();
         let turns = episode.turns.len();
@@ -37,9 +37,8 @@ impl File<'_> {
         let role = if turn == 0 { Role::System } else { Role::User };
         at.same(turn, "the prompt's role", &segment.role, &role)?;
         at.same(turn, "the prompt's turn", &segment.turn, &turn)?;
-        let numbers =
-            [&segment.advantages, &segment.values, &segment.ratios, &segment.old_logprobs, &segment.reference_logprobs];
-        if segment.is_action() || segment.filtered > 0 || numbers.iter().any(|list| !list.is_empty()) {
+        let numbers = [&segment.advantages, &segment.ratios, &segment.old_logprobs, &segment.reference_logprobs];
+        if segment.is_action() || segment.filtered > 0 || numbers.iter().any(|n| !n.is_empty()) {
             return at.wrong(turn, "the prompt is marked as sampled");
         }
         let chat = &self.run.policy.chat;

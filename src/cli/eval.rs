@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
         return finish(&recorded::result(&dialogues, &path.display().to_string()), None, args.json.as_deref());
     }
     let settings = settings(&args)?;
-    let users = super::user::open_users(&args.user, &args.device)?;
+    let users = super::user::open_evaluation_users(&args.user, &args.device)?;
     let probes: Vec<Probe> = probe::chosen(&args.probe)?;
     let sets = retention::chosen(&args.retention)?;
     let profiles = match &args.profiles {

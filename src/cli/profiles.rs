@@ -143,8 +143,9 @@ fn generate(args: &GenerateArgs) -> anyhow::Result<Ended> {
             Err(problem) => failed.push(problem),
         }
     }
-    failed.iter().for_each(super::tell);
     say!("{good} profiles added to {} ({})", args.out.display(), engine.usage());
-    anyhow::ensure!(failed.is_empty(), "{} of {} profiles could not be written", failed.len(), orders.len());
+    if let Some(first) = failed.first() {
+        anyhow::bail!("{} of {} profiles could not be written; the first: {first}", failed.len(), orders.len());
+    }
     Ok(Ended::Done)
 }

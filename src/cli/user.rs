@@ -3,8 +3,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rlver::device::DeviceChoice;
 use rlver::dialogue::ProfileSet;
-use rlver::user::UserChoice;
+use rlver::recipe::Recipe;
 use rlver::user::probe::{self, Acceptance, CHALLENGING, Share, VANILLA};
+use rlver::user::{UserChoice, UserEngine};
 use serde_json::json;
 
 use super::Ended;
@@ -68,12 +69,9 @@ fn probe(args: &ProbeArgs) -> anyhow::Result<Ended> {
     bar.finish_and_clear();
     let acceptance = Acceptance::of(&probes, &outcomes);
     if let Some(first) = outcomes.iter().find_map(|outcome| outcome.as_ref().err()) {
-        super::tell(format_args!(
-            "{} of {} probes have no answer; the first: {first}",
-            acceptance.failed,
-            probes.len()
-        ));
-        anyhow::ensure!(acceptance.all.of > 0, "no probe was answered");
+        anyhow::ensure!(acceptance.all.of > 0, "no probe was answered; the first failure: {first}");
+        let failed = acceptance.failed;
+        super::tell(format_args!("{failed} of {} probes have no answer; the first: {first}", probes.len()));
     }
     let expression = judge.map(|judge| {
         let bar = indicatif::ProgressBar::new(acceptance.all.of as u64);
@@ -141,12 +139,25 @@ fn kebab(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Reads `--user` of another command; `device` is where a model in this process computes.
-pub(super) fn open_users(spec: &str, device: &str) -> anyhow::Result<Box<dyn rlver::user::UserEngine>> {
+/// The users that `--user` of another command names; `device` is where a model in this process computes.
+pub(super) fn open_users(spec: &str, device: &str) -> anyhow::Result<Box<dyn UserEngine>> {
+    Ok(recipe(spec, device)?.open_users()?)
+}
+
+/// As [`open_users`], but those that a recipe evaluates with.
+pub(super) fn open_evaluation_users(spec: &str, device: &str) -> anyhow::Result<Box<dyn UserEngine>> {
+    let recipe = recipe(spec, device)?;
+    Ok(match recipe.open_evaluation_users()? {
+        Some(users) => users,
+        None => recipe.open_users()?,
+    })
+}
+
+fn recipe(spec: &str, device: &str) -> anyhow::Result<Recipe> {
     let mut recipe = UserChoice::recipe(spec)?;
     DeviceChoice::parse(device).map_err(anyhow::Error::msg)?;
     if !Path::new(spec).extension().is_some_and(|e| e == "toml") {
         recipe.run.device = device.into();
     }
-    Ok(recipe.open_users()?)
+    Ok(recipe)
 }

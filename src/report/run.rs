@@ -151,6 +151,11 @@ fn stamp_of(meta: &std::fs::Metadata) -> (u64, SystemTime) {
     (meta.len(), meta.modified().unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
+/// Greedy dialogues are what others are measured by; the page is about those others.
+fn is_shown(stage: Stage) -> bool {
+    !matches!(stage, Stage::Greedy(_))
+}
+
 /// The episodes files of a run with their stamps; none when the run keeps no episodes.
 fn episode_files(root: &Path) -> Result<HashMap<PathBuf, (u64, SystemTime)>, ReportError> {
     let folder = root.join("episodes");
@@ -163,7 +168,7 @@ fn episode_files(root: &Path) -> Result<HashMap<PathBuf, (u64, SystemTime)>, Rep
     for entry in entries {
         let path = entry.map_err(|e| ReportError::read(&folder, e))?.path();
         let ours = path.extension().is_some_and(|e| e == "jsonl")
-            && path.file_stem().and_then(|s| s.to_str()).is_some_and(|s| Stage::from_name(s).is_some());
+            && path.file_stem().and_then(|s| s.to_str()).and_then(Stage::from_name).is_some_and(is_shown);
         if ours && let Ok(meta) = std::fs::metadata(&path) {
             files.insert(path, stamp_of(&meta));
         }

@@ -107,7 +107,8 @@ pub struct Segment {
     /// Advantages of sampled tokens, once computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advantages: Vec<f32>,
-    /// The critic's values of the states these tokens were sampled in, before the update; empty without a critic.
+    /// The critic's values of the states these tokens were sampled in, before the update; with `gae-rlver` also of the
+    /// user's tokens between. Empty without a critic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f32>,
     /// Probability ratios new/old of sampled tokens as the step's last update saw them, before it moved the policy.

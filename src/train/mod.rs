@@ -26,9 +26,10 @@ mod update;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use batch::evaluate_response;
 pub(crate) use checkpoint::curriculum_at;
 pub(crate) use describe::{rollout as describe_rollout, sampling as describe_sampling};
-pub(crate) use note::noted;
+pub(crate) use note::{Tokens, noted};
 pub(crate) use reinforce::{curriculum as first_curriculum, load_critic, load_profiles};
 pub(crate) use sample::{Sample, sample};
 
@@ -45,7 +46,7 @@ pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, up
 use crate::Error;
 use crate::evaluate::Summary;
 use crate::metrics::Metrics;
-use crate::recipe::{Algorithm, Environment, Recipe};
+use crate::recipe::{Algorithm, Recipe};
 use crate::rollout::Progress;
 use crate::user::UserEngine;
 use crate::user::builtin::BuiltinUser;
@@ -116,14 +117,13 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    let users = match options.recipe.run.algorithm {
+    let recipe = options.recipe;
+    match recipe.run.algorithm {
         // A supervised run talks with nobody.
-        Algorithm::Sft => Box::new(BuiltinUser::new()),
-        Algorithm::Ppo | Algorithm::Grpo => options.recipe.open_users()?,
-    };
-    match options.recipe.user.environment {
-        Environment::Vanilla => run_with_users(options, users, report),
-        Environment::Challenging => carry_out(options, Box::new(curriculum::challenging_user()), Some(users), report),
+        Algorithm::Sft => run_with_users(options, Box::new(BuiltinUser::new()), report),
+        Algorithm::Ppo | Algorithm::Grpo => {
+            carry_out(options, recipe.open_users()?, recipe.open_evaluation_users()?, report)
+        }
     }
 }
 

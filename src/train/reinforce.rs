@@ -8,7 +8,7 @@ use super::advantages::{self, AdvantageInputs};
 use super::batch::{self, TrainRow};
 use super::checkpoint::Carried;
 use super::curriculum::Controller;
-use super::note::note;
+use super::note::{Tokens, note};
 use super::optimizer::AdamW;
 use super::run_folder::RunFolder;
 use super::sample::{Sample, sample};
@@ -191,7 +191,7 @@ impl<'a> Trainer<'a> {
         } else {
             self.learn(step, &mut sample, &rows, &mut metrics, report)?;
         }
-        let episodes = sample.episodes;
+        let (episodes, greedy) = (sample.episodes, sample.greedy);
         let total_s = begun.elapsed().as_secs_f64();
         let tokens: usize = rows.iter().map(|r| r.ids.len()).sum();
         metrics.insert("time/rollout_s", rollout_s);
@@ -209,6 +209,9 @@ impl<'a> Trainer<'a> {
         let every = self.recipe.checkpoint.episodes_every;
         if every > 0 && step.is_multiple_of(every) {
             self.folder.write_episodes(&Stage::Step(step).name(), &episodes)?;
+            if !greedy.is_empty() {
+                self.folder.write_episodes(&Stage::Greedy(step).name(), &greedy)?;
+            }
         }
         report(Event::Step(&metrics, self.recipe.run.steps));
         Ok(())
@@ -337,16 +340,18 @@ impl<'a> Trainer<'a> {
         }
         let advantages: Vec<Vec<f32>> =
             targets.advantages.iter().map(|row| row.iter().map(|a| *a as f32).collect()).collect();
-        note(episodes, rows, &advantages, |segment| &mut segment.advantages);
-        note(episodes, rows, &result.ratios, |segment| &mut segment.ratios);
-        if let Some(values) = &values {
-            note(episodes, rows, values, |segment| &mut segment.values);
+        note(episodes, rows, Tokens::Actions, &advantages, |segment| &mut segment.advantages);
+        note(episodes, rows, Tokens::Actions, &result.ratios, |segment| &mut segment.ratios);
+        if let Some(response) = &response_values {
+            note(episodes, rows, Tokens::Response, response, |segment| &mut segment.values);
+        } else if let Some(values) = &values {
+            note(episodes, rows, Tokens::Actions, values, |segment| &mut segment.values);
         }
         if objective.kl == KlUse::Reward
             && let Some(reference) = &reference_logprobs
         {
-            note(episodes, rows, &old_logprobs, |segment| &mut segment.old_logprobs);
-            note(episodes, rows, reference, |segment| &mut segment.reference_logprobs);
+            note(episodes, rows, Tokens::Actions, &old_logprobs, |segment| &mut segment.old_logprobs);
+            note(episodes, rows, Tokens::Actions, reference, |segment| &mut segment.reference_logprobs);
         }
         Ok(())
     }

@@ -26,23 +26,20 @@ pub(crate) struct Sample {
     /// All that were sampled, in the order of their numbers.
     pub(crate) episodes: Vec<Episode>,
     /// Groups to learn from; `None` for all.
-    kept: Option<HashSet<u64>>,
+    pub(crate) kept: Option<HashSet<u64>>,
     /// The state each group's person came in, with a curriculum.
-    pub(super) states: HashMap<u64, usize>,
-    /// Rewards of the groups' greedy dialogues, for ReMax.
+    pub(crate) states: HashMap<u64, usize>,
+    /// The groups' greedy dialogues, for ReMax.
+    pub(crate) greedy: Vec<Episode>,
+    /// Their rewards.
     pub(crate) greedy_rewards: Option<HashMap<u64, f64>>,
     /// Rounds of sampling.
-    pub(super) rounds: usize,
+    pub(crate) rounds: usize,
     /// What is worth telling.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Sample {
-    /// Dialogues that nobody learns from.
-    pub(crate) fn of(episodes: Vec<Episode>) -> Sample {
-        Sample { episodes, ..Sample::default() }
-    }
-
     /// The rows to learn from.
     pub(crate) fn rows(&self, recipe: &Recipe) -> Vec<TrainRow> {
         let mut rows = TrainRow::from_episodes(&self.episodes);
@@ -91,6 +88,7 @@ pub(crate) fn sample(
             let held = hold(greedy.collect(), true)?;
             let rewards = held.iter().filter_map(|e| Some((e.group, e.reward?)));
             sample.greedy_rewards.get_or_insert_default().extend(rewards);
+            sample.greedy.extend(held);
         }
         sample.episodes.extend(hold(jobs, false)?);
         sample.rounds += 1;

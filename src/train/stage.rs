@@ -3,6 +3,8 @@
 pub enum Stage {
     /// The evaluation before training.
     Before,
+    /// The greedy dialogues a step's rewards are compared with, for ReMax.
+    Greedy(usize),
     /// The training dialogues of a step.
     Step(usize),
     /// An evaluation after a step.
@@ -18,12 +20,15 @@ impl Stage {
             "eval-before" => Some(Stage::Before),
             "eval-after" => Some(Stage::After),
             _ => {
-                let (step, stage): (&str, fn(usize) -> Stage) = match name.strip_prefix("eval-step-") {
-                    Some(step) => (step, Stage::Evaluation),
-                    None => (name.strip_prefix("step-")?, Stage::Step),
-                };
                 // Steps count from 1.
-                step.parse().ok().filter(|step| *step > 0).map(stage)
+                let (kind, step) = name.rsplit_once('-')?;
+                let step = step.parse().ok().filter(|step| *step > 0)?;
+                match kind {
+                    "greedy" => Some(Stage::Greedy(step)),
+                    "step" => Some(Stage::Step(step)),
+                    "eval-step" => Some(Stage::Evaluation(step)),
+                    _ => None,
+                }
             }
         }
     }
@@ -32,6 +37,7 @@ impl Stage {
     pub fn name(self) -> String {
         match self {
             Stage::Before => "eval-before".into(),
+            Stage::Greedy(step) => format!("greedy-{step:06}"),
             Stage::Step(step) => format!("step-{step:06}"),
             Stage::Evaluation(step) => format!("eval-step-{step:06}"),
             Stage::After => "eval-after".into(),
@@ -42,6 +48,7 @@ impl Stage {
     pub fn label(self) -> String {
         match self {
             Stage::Before => "evaluation before".into(),
+            Stage::Greedy(step) => format!("greedy dialogues of step {step}"),
             Stage::Step(step) => format!("step {step}"),
             Stage::Evaluation(step) => format!("evaluation after step {step}"),
             Stage::After => "evaluation after".into(),
@@ -50,15 +57,16 @@ impl Stage {
 
     /// Whether these are dialogues with held-out people.
     pub fn is_evaluation(self) -> bool {
-        !matches!(self, Stage::Step(_))
+        !matches!(self, Stage::Step(_) | Stage::Greedy(_))
     }
 
     fn time(self) -> (usize, u8) {
         match self {
             Stage::Before => (0, 0),
-            Stage::Step(step) => (step, 1),
-            Stage::Evaluation(step) => (step, 2),
-            Stage::After => (usize::MAX, 3),
+            Stage::Greedy(step) => (step, 1),
+            Stage::Step(step) => (step, 2),
+            Stage::Evaluation(step) => (step, 3),
+            Stage::After => (usize::MAX, 4),
         }
     }
 }
@@ -81,13 +89,14 @@ mod tests {
 
     #[test]
     fn names_are_read_back_and_sort_by_time() {
-        let stages =
-            [Stage::Before, Stage::Step(1), Stage::Step(9), Stage::Evaluation(9), Stage::Step(1_000_000), Stage::After];
+        let (early, late) = ([Stage::Before, Stage::Step(1), Stage::Greedy(9), Stage::Step(9)], Stage::Step(1_000_000));
+        let stages = [&early[..], &[Stage::Evaluation(9), late, Stage::After]].concat();
         assert!(stages.is_sorted());
         for stage in stages {
             assert_eq!(Stage::from_name(&stage.name()), Some(stage));
+            assert_eq!(stage.is_evaluation(), stage.label().starts_with("evaluation"));
         }
-        for other in ["step-x", "step-000001-greedy", "step-000000", "eval-step-0", "notes"] {
+        for other in ["step-x", "step-000001-greedy", "step-", "step--1", "step-000000", "eval-step-0", "notes"] {
             assert_eq!(Stage::from_name(other), None, "{other}");
         }
     }

@@ -8,7 +8,8 @@ use super::llm::{LlmSettings, LlmUser};
 use super::record::ReplayUser;
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::recipe::{LlmSection, Recipe, RecipeError};
+use crate::recipe::{Environment, LlmSection, Recipe, RecipeError};
+use crate::train::curriculum::challenging_user;
 use crate::train::load_policy;
 
 /// What `user.engine` may name.
@@ -62,9 +63,23 @@ impl Recipe {
     /// When a key, a model or a recorded run cannot be had.
     pub fn open_users(&self) -> Result<Box<dyn UserEngine>, Error> {
         Ok(match UserChoice::parse(&self.user.engine).expect("checked with the recipe") {
-            UserChoice::Builtin => Box::new(BuiltinUser::new()),
+            UserChoice::Builtin => match self.user.environment {
+                Environment::Vanilla => Box::new(BuiltinUser::new()),
+                Environment::Challenging => Box::new(challenging_user()),
+            },
             UserChoice::Replay(run) => Box::new(ReplayUser::load(&run)?),
             UserChoice::Llm => Box::new(LlmUser::new(self.open_llm()?, self.llm.settings())),
+        })
+    }
+
+    /// The simulated users it is evaluated with, where they are not those of training.
+    ///
+    /// # Errors
+    /// As [`Recipe::open_users`].
+    pub fn open_evaluation_users(&self) -> Result<Option<Box<dyn UserEngine>>, Error> {
+        Ok(match self.user.environment {
+            Environment::Vanilla => None,
+            Environment::Challenging => Some(Box::new(BuiltinUser::new())),
         })
     }
 

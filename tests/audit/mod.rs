@@ -112,7 +112,11 @@ fn an_honest_run_agrees_with_itself_and_no_edit_goes_unnoticed() {
         let first = text.lines().next().unwrap();
         for changed in [text.replacen(&format!("{first}\n"), "", 1), format!("{first}\n{text}")] {
             std::fs::write(&file, changed).unwrap();
-            assert!(matches!(check(&run, true), Err(AuditError::Whole { .. })));
+            let problem = check(&run, true).unwrap_err().to_string();
+            assert!(
+                problem.contains("step-000001") && (problem.contains("missing") || problem.contains("9 dialogues")),
+                "{problem}"
+            );
         }
         std::fs::write(&file, text).unwrap();
         // A metric that flatters.
@@ -134,10 +138,22 @@ fn thoughts_and_rewards_with_a_penalty_agree_too() {
         ("ppo", &["objective.reward=emotion-potential", "objective.turn_gamma=0.5"]),
         ("grpo", &["objective.advantage=rloo", "objective.old_logprobs=rollout", "objective.kl=loss"]),
         ("grpo", &["objective.advantage=turn-rloo"]),
+        ("grpo", &["objective.advantage=remax"]),
+        ("ppo", &["objective.advantage=gae-rlver", "user.environment=challenging"]),
+        (
+            "grpo",
+            &[
+                "objective.dynamic_sampling=true",
+                "objective.max_rounds=3",
+                "rollout.dialogues=2",
+                "objective.mini_batch=2",
+            ],
+        ),
+        ("ppo", &["objective.kl=reward", "objective.kl_control=adaptive", "curriculum.controller=dual-loop"]),
     ] {
         let run = home.path(&set.concat());
         let all = [set, &["run.steps=2"]].concat();
-        tiny::train(&home.recipe(algorithm, &all), &run, BuiltinUser::new(), false, None).unwrap();
+        objectives::train(&home.recipe(algorithm, &all), &run);
         let reports = check(&run, false).unwrap_or_else(|e| panic!("{set:?}: {e}"));
         assert!(reports.iter().all(|r| r.tokens > 0));
     }

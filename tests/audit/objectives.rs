@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::edit;
 use crate::tiny::{self, Home};
 
-fn train(recipe: &Recipe, folder: &Path) {
+pub(super) fn train(recipe: &Recipe, folder: &Path) {
     let stop = StopFlag::default();
     run(&RunOptions { recipe, folder, resume: false, stop: &stop }, &mut |_| {}).unwrap();
 }
@@ -109,20 +109,38 @@ fn a_curriculum_is_followed_and_its_loss_is_said() {
 }
 
 #[test]
-fn what_no_record_holds_is_said() {
+fn advantages_beside_greedy_dialogues_and_through_users_words_are_derived() {
     let home = Home::new();
-    for (algorithm, advantage, missing) in [("grpo", "remax", "greedy"), ("ppo", "gae-rlver", "what users said")] {
+    for (algorithm, advantage) in [("grpo", "remax"), ("ppo", "gae-rlver")] {
         let run = home.path(advantage);
         train(&home.recipe(algorithm, &[&format!("advantage={advantage}"), "run.steps=1"]), &run);
-        let (reports, notes) = check(&run).unwrap();
-        assert_eq!(advantages(&reports), 0);
-        assert!(learned_tokens(&run, 1) > 0);
-        let said: Vec<&String> = notes.iter().filter(|note| note.contains("not derived")).collect();
-        assert!(said.len() == 1 && said[0].starts_with("step-000001") && said[0].contains(missing), "{notes:?}");
-        // That there is one per token, and none elsewhere, is checked still.
-        let file = run.join("episodes/step-000001.jsonl");
-        let text = std::fs::read_to_string(&file).unwrap();
-        std::fs::write(&file, text.replacen("\"advantages\":[", "\"advantages\":[0.5,", 1)).unwrap();
-        assert!(check(&run).unwrap_err().to_string().contains("number of advantages"));
+        let (reports, _) = check(&run).unwrap();
+        assert!(advantages(&reports) > 0 && advantages(&reports) == learned_tokens(&run, 1));
     }
+    // What others are measured by is audited itself, and missed when it is gone.
+    let run = home.path("remax");
+    let (reports, _) = check(&run).unwrap();
+    let greedy = reports.iter().find(|r| r.file == "greedy-000001").unwrap();
+    assert!(greedy.dialogues == 4 && greedy.appraisals > 0 && greedy.advantages == 0, "{greedy:?}");
+    let file = run.join("episodes/greedy-000001.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let episode: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let before = edit(&file, 0, "/reward", Value::from(episode["reward"].as_f64().unwrap() + 0.25));
+    let problem = check(&run).unwrap_err().to_string();
+    assert!(problem.contains("greedy-000001") && problem.contains("the reward"), "{problem}");
+    std::fs::write(&file, before).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let problem = check(&run).unwrap_err().to_string();
+    assert!(problem.contains("greedy-000001: holds 0 dialogues"), "{problem}");
+    // A value of what a user said moves the advantages before it.
+    let run = home.path("gae-rlver");
+    let file = run.join("episodes/step-000001.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let second = |line: &str| serde_json::from_str::<Value>(line).unwrap()["turns"].as_array().unwrap().len() > 1;
+    let line = text.lines().position(second).expect("somebody talks for two turns");
+    let before = edit(&file, line, "/rows/0/segments/2/values/0", Value::from(7.5));
+    let check = |options| audit(&run, options, &mut |_| {}, &mut |_| {}).unwrap_err().to_string();
+    assert!(check(AuditOptions { skip_logprobs: true }).contains("an advantage is recorded"));
+    assert!(check(AuditOptions::default()).contains("a value is recorded as 7.5"));
+    std::fs::write(&file, before).unwrap();
 }
