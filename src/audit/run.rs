@@ -186,16 +186,16 @@ impl Run {
     pub(super) fn sampled_by(&self, kind: Stage) -> Result<Option<Qwen2>, Error> {
         match kind {
             Stage::Before | Stage::Step(1) | Stage::Greedy(1) => Ok(self.first_policy()?.map(|policy| policy.model)),
-            Stage::Step(step) | Stage::Greedy(step) => self.checkpoint(step - 1, "policy", HeadStage::Vocabulary),
-            Stage::Evaluation(step) => self.checkpoint(step, "policy", HeadStage::Vocabulary),
-            Stage::After => self.checkpoint(self.recipe.run.steps, "policy", HeadStage::Vocabulary),
+            Stage::Step(step) | Stage::Greedy(step) => self.checkpoint(step - 1, "policy", HeadKind::Vocabulary),
+            Stage::Evaluation(step) => self.checkpoint(step, "policy", HeadKind::Vocabulary),
+            Stage::After => self.checkpoint(self.recipe.run.steps, "policy", HeadKind::Vocabulary),
         }
     }
 
     /// The critic that valued a step's states, if it is kept.
     pub(super) fn critic_of(&self, step: usize) -> Result<Option<Qwen2>, Error> {
         if step > 1 {
-            return self.checkpoint(step - 1, "critic", HeadStage::Value);
+            return self.checkpoint(step - 1, "critic", HeadKind::Value);
         }
         match self.first_policy()? {
             Some(policy) if self.recipe.model.critic.is_empty() || is_kept(&self.recipe.model.critic) => {
