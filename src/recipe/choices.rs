@@ -73,7 +73,7 @@ pub enum RolloutIs {
 pub enum Environment {
     /// A step in the right direction counts.
     Vanilla,
-    /// Only what meets the hidden intention raises the emotion.
+    /// Every rise of the emotion counts five points less.
     Challenging,
 }
 

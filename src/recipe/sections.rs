@@ -52,7 +52,7 @@ section! {
     UserSection {
         /// The simulated user: `builtin`, `llm` (a language model, see `[llm]`), or `replay:RUN` (the recorded users of a run). `docs/users.md` says which to choose.
         engine: String = "builtin".into(),
-        /// How hard the built-in people are to please: `vanilla`, or `challenging` (RLVER's second environment), where only what meets the hidden intention raises the emotion. Evaluation is always `vanilla`.
+        /// How hard the built-in people are to please: `vanilla`, or `challenging` (RLVER's second environment), where every rise of the emotion counts five points less. Evaluation is always `vanilla`.
         environment: Environment = Environment::Vanilla,
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),

@@ -135,7 +135,7 @@ fn the_challenging_environment_accepts_less_and_never_more() {
         }
     }
     println!("vanilla accepts {accepted}, of which challenging refuses {fewer}");
-    assert!(fewer > 0 && fewer < accepted);
+    assert!(fewer > 0, "a small step in the right direction is worth nothing");
 }
 
 #[test]

@@ -3,19 +3,20 @@ use std::sync::Arc;
 use crate::dialogue::Profile;
 use crate::user::builtin::{BuiltinUser, EmotionModel, Features, RuleModel, State};
 
-/// RLVER's challenging environment for the built-in user: a reply that is well meant but beside what the person secretly
-/// wants earns nothing, and what earns anything has to meet it. (There, users accept 33 % of strategies instead of 52 %.)
+/// RLVER's challenging environment for the built-in user: every rise of the emotion counts five points less, so that a
+/// reply which only goes in the right direction earns nothing and one that is just what was wanted earns half. (There,
+/// users accept 33 % of strategies instead of 52 %.)
 struct Challenging {
     inner: Arc<dyn EmotionModel>,
 }
 
-/// Least fit with the hidden intention that still raises the emotion.
-const LEAST_FIT: f32 = 0.6;
+/// Points that a rise counts less.
+const LESS: i8 = 5;
 
 impl EmotionModel for Challenging {
     fn change(&self, features: &Features, profile: &Profile, state: &State) -> i8 {
         let change = self.inner.change(features, profile, state);
-        if change > 0 && self.fit(features, profile) < LEAST_FIT { 0 } else { change }
+        if change > 0 { (change - LESS).max(0) } else { change }
     }
 
     fn fit(&self, features: &Features, profile: &Profile) -> f32 {
