@@ -142,7 +142,7 @@ fn kebab(value: &impl serde::Serialize) -> String {
 /// Reads `--user` of another command; `device` is where a model in this process computes.
 pub(super) fn open_users(spec: &str, device: &str) -> anyhow::Result<Box<dyn rlver::user::UserEngine>> {
     let mut recipe = UserChoice::recipe(spec)?;
-    if !Path::new(spec).extension().is_some_and(|e| e == "toml") {
+    if Path::new(spec).extension().is_none_or(|e| e != "toml") {
         recipe.run.device = device.into();
     }
     Ok(recipe.open_users()?)
