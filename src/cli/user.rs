@@ -156,7 +156,7 @@ pub(super) fn open_evaluation_users(spec: &str, device: &str) -> anyhow::Result<
 fn recipe(spec: &str, device: &str) -> anyhow::Result<Recipe> {
     let mut recipe = UserChoice::recipe(spec)?;
     DeviceChoice::parse(device).map_err(anyhow::Error::msg)?;
-    if !Path::new(spec).extension().is_some_and(|e| e == "toml") {
+    if Path::new(spec).extension().is_none_or(|e| e != "toml") {
         recipe.run.device = device.into();
     }
     Ok(recipe)

@@ -104,8 +104,8 @@ fn an_honest_run_agrees_with_itself_and_no_edit_goes_unnoticed() {
             assert_eq!((report.advantages == report.logprobs, report.metrics > 5), (step, step), "{report:?}");
             assert_eq!(report.values > 0, algorithm == "ppo" && step, "{report:?}");
         }
-        assert!(no_edit_goes_unnoticed(&run, "step-000002", 1, 13) > 60);
-        assert!(no_edit_goes_unnoticed(&run, "eval-after", 1, 29) > 40);
+        assert!(no_edit_goes_unnoticed(&run, "step-000002", 1, 41) > 60);
+        assert!(no_edit_goes_unnoticed(&run, "eval-after", 1, 67) > 40);
         // A dialogue that is missing, or there twice.
         let file = run.join("episodes/step-000001.jsonl");
         let text = std::fs::read_to_string(&file).unwrap();
@@ -172,7 +172,7 @@ fn a_models_answers_are_read_again() {
     assert!(reports.iter().all(|r| r.appraisals > 0 && r.appraisals == r.emotions));
     let text = std::fs::read_to_string(run.join("episodes/step-000001.jsonl")).unwrap();
     let line = text.lines().position(|line| line.contains("rather not")).expect("a rejected answer");
-    assert!(no_edit_goes_unnoticed(&run, "step-000001", line, 17) > 80);
+    assert!(no_edit_goes_unnoticed(&run, "step-000001", line, 41) > 80);
     // An appraisal and all that follows from it, edited together: the recorded answer still says otherwise.
     let file = run.join("episodes/step-000001.jsonl");
     let before = edit(&file, 0, "/turns/0/user/appraisal/feeling", Value::from("wonderful"));

@@ -38,7 +38,7 @@ fn listener(request: &Request) -> Reaction {
     }
     let likes = request.text().contains("listen") || request.text().contains("听");
     let last = request.body["messages"][1]["content"].as_str().unwrap_or_default();
-    request.answer(if likes && last.len() % 2 == 0 { 5 } else { -5 })
+    request.answer(if likes && last.len().is_multiple_of(2) { 5 } else { -5 })
 }
 
 #[test]

@@ -11,6 +11,9 @@ use rlver::user::llm::engine::{
 
 use super::server::{Reaction, Request, Server};
 
+/// What a server does wrong.
+type Fault = fn(&Request) -> Reaction;
+
 pub(super) fn settings(url: &str) -> HttpSettings {
     HttpSettings {
         url: url.into(),
@@ -43,7 +46,7 @@ fn engine(server: &Server) -> HttpEngine {
 
 #[test]
 fn passing_faults_are_tried_again_and_counted() {
-    let faults: [(&str, fn(&Request) -> Reaction); 9] = [
+    let faults: [(&str, Fault); 9] = [
         ("500", |_| Reaction::Status(500, "", "oops".into())),
         ("503 without a word", |_| Reaction::Status(503, "", String::new())),
         ("429", |_| Reaction::Status(429, "Retry-After: 0\r\n", "slow down".into())),
@@ -71,7 +74,7 @@ fn passing_faults_are_tried_again_and_counted() {
 
 #[test]
 fn lasting_faults_end_after_the_retries_and_say_what_was_last() {
-    let faults: [(fn(&Request) -> Reaction, &str); 5] = [
+    let faults: [(Fault, &str); 5] = [
         (|_| Reaction::Status(500, "", "the cat ate it".into()), "the cat ate it"),
         (|_| Reaction::Status(429, "", String::new()), "429"),
         (|r| Reaction::Half(r.text()), "breaks off"),

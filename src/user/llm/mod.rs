@@ -60,8 +60,11 @@ struct Shared {
     engine: Box<dyn ChatEngine>,
     settings: LlmSettings,
     /// First lines by profile and seed: dialogues of one group open alike, and are asked for once.
-    openings: Mutex<HashMap<(String, u64), Arc<Mutex<Option<String>>>>>,
+    openings: Mutex<HashMap<(String, u64), Arc<Opening>>>,
 }
+
+/// A first line, once it is there; whoever holds the lock is asking for it.
+type Opening = Mutex<Option<String>>;
 
 impl LlmUser {
     /// Users played by `engine`.

@@ -6,7 +6,7 @@
 //! the right form; whether its words make sense is the caller's to judge.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -125,11 +125,8 @@ impl Server {
                     Err(_) => return,
                 }
             }
-            loop {
-                match asked.try_recv() {
-                    Ok(question) => waiting.push_back(question),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                }
+            while let Ok(question) = asked.try_recv() {
+                waiting.push_back(question);
             }
             while !waiting.is_empty()
                 && let Some(row) = self.engine.open()
