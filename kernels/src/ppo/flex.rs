@@ -51,7 +51,7 @@ pub(crate) fn policy(tokens: Tokens<'_>, config: PpoLossConfig) -> (Vec<f32>, Ve
         KlPenalty::K1 => policy_with(tokens, config, |d| (-c * d, c)),
         KlPenalty::K2 => policy_with(tokens, config, |d| (0.5 * c * d * d, -c * d)),
         KlPenalty::K3 => policy_with(tokens, config, |d| {
-            let held = d.max(-20.0).min(20.0);
+            let held = d.clamp(-20.0, 20.0);
             let e = exp(held);
             let value = e - held - 1.0;
             let bounded = held != d || value > 10.0;
@@ -105,7 +105,7 @@ impl<P: Fn(f32) -> (f32, f32)> NullaryFnOnce for PolicyChunk<'_, P> {
                 let masked = weight[l] == 0.0;
                 let keep = |v: f32| if masked { 0.0 } else { v };
                 let raw = logprob[l] - old[l];
-                let log_ratio = raw.max(-20.0).min(20.0);
+                let log_ratio = raw.clamp(-20.0, 20.0);
                 let ratio = exp(log_ratio);
                 let a = -advantage[l];
                 let (free, held) = (a * ratio, a * ratio.max(low).min(high));

@@ -12,5 +12,5 @@ pub(crate) use backward::backward;
 pub(crate) use forward::{forward, forward_cached};
 pub(crate) use tile::{Pass, Tile};
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ptx"))]
 pub(crate) use {backward::kernels as backward_kernels, forward::kernels as forward_kernels};

@@ -11,9 +11,9 @@ mod product;
 
 pub(crate) use backward::backward;
 pub(crate) use forward::forward;
-pub(crate) use product::Grid;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ptx"))]
 pub(crate) use {
-    backward::kernels as backward_kernels, forward::kernels as forward_kernels, product::kernels as product_kernels,
+    backward::kernels as backward_kernels, forward::kernels as forward_kernels, product::Grid,
+    product::kernels as product_kernels,
 };
