@@ -6,6 +6,7 @@
 mod appraisal;
 pub mod builtin;
 mod emotion;
+pub mod judge;
 
 use std::sync::Arc;
 

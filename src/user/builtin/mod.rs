@@ -4,15 +4,15 @@
 //! [`EmotionModel`] turns the features into a change of the emotion, the change is written down as an
 //! [`Appraisal`], and the voice answers. What the user wants, likes and says is data under `assets/builtin_user/`.
 
-mod appraise;
+pub(in crate::user) mod appraise;
 mod features;
-mod guard;
-mod lexicon;
+pub(in crate::user) mod guard;
+pub(in crate::user) mod lexicon;
 mod model;
-mod pairs;
+pub(in crate::user) mod pairs;
 mod scene;
 mod state;
-mod text;
+pub(in crate::user) mod text;
 mod voice;
 
 use std::sync::Arc;

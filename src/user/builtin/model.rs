@@ -86,6 +86,11 @@ impl RuleModel {
         toml::from_str(text).expect("the embedded weights are valid; a test checks them")
     }
 
+    /// What a strategy is worth to somebody with this intention: 1 is what was wanted, negative is unwelcome.
+    pub(crate) fn worth(&self, intention: HiddenIntention, strategy: Strategy) -> f32 {
+        self.fit[&intention].get(&strategy).copied().unwrap_or(0.0)
+    }
+
     fn fit_of(&self, features: &Features, intention: HiddenIntention, fresh: bool) -> Fit {
         let table = &self.fit[&intention];
         let mut fit = Fit { best: 0.0, second: 0.0, worst: 0.0, welcome: 0 };
