@@ -33,6 +33,7 @@
 //! # Ok::<(), rlver::user::UserError>(())
 //! ```
 
+pub mod audit;
 pub mod device;
 pub mod dialogue;
 mod error;

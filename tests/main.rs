@@ -1,7 +1,9 @@
 //! Integration tests of the `rlver` crate, in one binary: links are slow.
 
+mod audit;
 mod builtin_user;
 mod cli;
+mod llm_user;
 mod metrics;
 mod objectives;
 mod parity;

@@ -4,11 +4,10 @@ use anyhow::Context;
 use rlver::device::DeviceChoice;
 use rlver::dialogue::ProfileSet;
 use rlver::dialogue::think::ReplyMode;
-use rlver::evaluate::{Summary, hold_dialogues, outcomes};
+use rlver::evaluate::{Summary, hold_dialogues, outcomes, refuse_too_many_unscored};
 use rlver::rollout::RolloutSettings;
 use rlver::train::load_policy;
-use rlver::user::builtin::BuiltinUser;
-use rlver::user::{Emotion, UserEngine};
+use rlver::user::Emotion;
 use rlver_models::generate::{Engine, SamplingSettings};
 use serde_json::json;
 
@@ -23,6 +22,12 @@ pub(crate) struct Args {
     /// Profiles (published RLVER JSONL); by default the built-in held-out ones.
     #[arg(long)]
     profiles: Option<PathBuf>,
+    /// The simulated user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
+    #[arg(long, default_value = "builtin")]
+    user: String,
+    /// Largest share of dialogues whose user may fail.
+    #[arg(long, default_value_t = 0.2)]
+    max_unscored: f64,
     /// Dialogues per profile.
     #[arg(long, default_value_t = 1)]
     seeds: usize,
@@ -72,14 +77,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     let capacity = args.max_context.min(policy.model.config().max_position_embeddings);
     let rows = args.batch.clamp(1, profiles.len() * args.seeds.max(1));
     let mut engine = Engine::new(&policy.model, policy.vocabulary(), rows, capacity);
-    let users = BuiltinUser::new();
+    let users = super::user::open_users(&args.user, &args.device)?;
     let bar = indicatif::ProgressBar::new(0);
-    let episodes =
-        hold_dialogues(&policy, &mut engine, &users, &profiles, settings, (args.seed, args.seeds.max(1)), |p| {
+    let episodes = hold_dialogues(
+        &policy,
+        &mut engine,
+        users.as_ref(),
+        &profiles,
+        settings,
+        (args.seed, args.seeds.max(1)),
+        |p| {
             bar.set_length(p.total as u64);
             bar.set_position(p.done as u64);
-        })?;
+        },
+    )?;
     bar.finish_and_clear();
+    refuse_too_many_unscored(&episodes, args.max_unscored)?;
     let summary = Summary::new(&outcomes(&episodes), args.seed)?;
     if let Some(path) = &args.json {
         let mut result = summary.to_json();
@@ -95,6 +108,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
             "temperature": args.temperature,
             "max_new_tokens": args.max_new_tokens,
             "max_context": capacity,
+            "unscored": episodes.iter().filter(|e| e.reward.is_none()).count(),
             "seed": args.seed,
             "seeds": args.seeds,
             "device": args.device,
@@ -104,6 +118,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     if let Some(path) = &args.episodes {
         let lines: Result<Vec<String>, _> = episodes.iter().map(serde_json::to_string).collect();
         write(path, &(lines?.join("\n") + "\n"))?;
+    }
+    if let Some(used) = users.usage() {
+        super::tell(format_args!("user model: {used}"));
     }
     // Last, so that the files are there even when nobody reads the table.
     say!("{}", summary.table());

@@ -6,12 +6,15 @@ macro_rules! say {
     ($($text:tt)*) => { crate::cli::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+mod audit;
 mod chat;
 mod curve;
 mod eval;
+mod profiles;
 mod recipe;
 mod score;
 mod train;
+mod user;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,6 +41,14 @@ enum Command {
     Score(score::Args),
     /// Draw a metric of one or several runs.
     Curve(curve::Args),
+    /// Derive a run's record again and stop at the first number that does not follow.
+    Audit(audit::Args),
+    /// Measure simulated users.
+    #[command(subcommand)]
+    User(user::Command),
+    /// Check, count or write profiles.
+    #[command(subcommand)]
+    Profiles(profiles::Command),
     /// Check a recipe or explain every key.
     #[command(subcommand)]
     Recipe(recipe::Command),
@@ -76,6 +87,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Chat(args) => chat::run(args),
         Command::Curve(args) => curve::run(args),
         Command::Score(args) => score::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::User(command) => user::run(command),
+        Command::Profiles(command) => profiles::run(command),
         Command::Recipe(command) => recipe::run(command),
     };
     match result {

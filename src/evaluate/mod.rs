@@ -11,7 +11,7 @@ pub use summary::*;
 
 use crate::Error;
 use crate::dialogue::ProfileSet;
-use crate::rollout::{self, Episode, Job, Policy, Progress, RolloutSettings};
+use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::UserEngine;
 
@@ -29,7 +29,12 @@ pub fn hold_dialogues(
     (seed, seeds): (u64, usize),
     progress: impl FnMut(Progress),
 ) -> Result<Vec<Episode>, Error> {
-    let jobs = (0..seeds as u64)
+    rollout::run(policy, engine, users, jobs(profiles, (seed, seeds)), settings, progress)
+}
+
+/// The dialogues of an evaluation.
+pub(crate) fn jobs(profiles: &ProfileSet, (seed, seeds): (u64, usize)) -> Vec<Job> {
+    (0..seeds as u64)
         .flat_map(|repeat| profiles.iter().enumerate().map(move |(i, profile)| (repeat, i as u64, profile)))
         .map(|(repeat, i, profile)| Job {
             dialogue: repeat * profiles.len() as u64 + i,
@@ -38,8 +43,25 @@ pub fn hold_dialogues(
             user_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::User as u64, repeat, i]),
             sampling_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::Sampling as u64, repeat, i]),
         })
-        .collect();
-    rollout::run(policy, engine, users, jobs, settings, progress)
+        .collect()
+}
+
+/// Refuses an evaluation of which more than `limit`, as a share, has no score: what is left would be a biased sample.
+///
+/// # Errors
+/// [`Error::UnscoredEvaluation`].
+pub fn refuse_too_many_unscored(episodes: &[Episode], limit: f64) -> Result<(), Error> {
+    let failures = episodes.iter().filter_map(|e| match &e.end {
+        EndReason::Unscored(why) => Some(why),
+        _ => None,
+    });
+    let (unscored, last) = failures.fold((0, None), |(n, _), why| (n + 1, Some(why)));
+    match last {
+        Some(last) if unscored as f64 > limit * episodes.len() as f64 => {
+            Err(Error::UnscoredEvaluation { unscored, total: episodes.len(), limit, last: last.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The outcomes of scored episodes.

@@ -2,8 +2,10 @@ use std::fmt::Display;
 
 use crate::dialogue::think::ReplyMode;
 use crate::objective::{AdvantageEstimator, KlEstimator};
+use crate::user::UserChoice;
+use crate::user::llm::engine::check_address;
 
-use super::{Algorithm, KlUse, Recipe, RecipeError};
+use super::{Algorithm, KlUse, Recipe, RecipeError, TurnBaseline};
 
 fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
@@ -66,6 +68,8 @@ impl Recipe {
         between("sft.max_positions", s.max_positions, 1, 1_000_000_000)?;
         between("sft.dialogues", s.dialogues, 1, 100_000_000)?;
         at_least("sft.batch_tokens", s.batch_tokens, 256)?;
+        at_least("sft.copy_batch_tokens", s.copy_batch_tokens, 256)?;
+        between("sft.copy_steps", s.copy_steps, 0, self.run.steps)?;
         within("sft.think_share", s.think_share, 0.0, 1.0)?;
         within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
         if s.heads == 0 || s.kv_heads == 0 || !s.heads.is_multiple_of(s.kv_heads) {
@@ -99,13 +103,44 @@ impl Recipe {
                 return refuse(key, value, "must lie between 10 and 99, or the dialogue is over before it starts");
             }
         }
-        if self.user.engine != "builtin" {
-            return refuse("user.engine", &self.user.engine, "unknown simulated user; available: builtin");
+        match UserChoice::parse(&self.user.engine) {
+            Err(problem) => return refuse("user.engine", &self.user.engine, problem),
+            Ok(UserChoice::Llm) => self.check_llm()?,
+            Ok(_) => {}
         }
         if self.user.languages.is_empty() {
             return refuse("user.languages", "[]", "at least one language is needed: [\"zh\", \"en\"]");
         }
         Ok(())
+    }
+
+    fn check_llm(&self) -> Result<(), RecipeError> {
+        let l = &self.llm;
+        if l.model.trim().is_empty() {
+            return refuse("llm.model", "\"\"", "name the server's model, or a checkpoint if llm.url is empty");
+        }
+        if !l.url.is_empty()
+            && let Err(error) = check_address(&l.url)
+        {
+            return refuse("llm.url", "(as given)", error.to_string());
+        }
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !l.key_env.chars().all(name) || l.key_env.starts_with(|c: char| c.is_ascii_digit()) {
+            // It may be the key itself, by mistake.
+            let problem = "must be the name of an environment variable, such as DEEPSEEK_API_KEY, never the key itself";
+            return refuse("llm.key_env", "(not shown)", problem);
+        }
+        within("llm.temperature", l.temperature, 0.0, 100.0)?;
+        within("llm.top_p", l.top_p, 1e-6, 1.0)?;
+        between("llm.max_tokens", l.max_tokens, 16, 1_000_000)?;
+        between("llm.max_context", l.max_context, 64, 1_000_000_000)?;
+        between("llm.concurrency", l.concurrency, 1, 1_000)?;
+        within("llm.connect_timeout_s", l.connect_timeout_s, 0.001, 86_400.0)?;
+        within("llm.timeout_s", l.timeout_s, 0.001, 86_400.0)?;
+        between("llm.retries", l.retries, 0, 1_000)?;
+        between("llm.asks", l.asks, 1, 100)?;
+        within("llm.price_prompt", l.price_prompt, 0.0, 1e9)?;
+        within("llm.price_completion", l.price_completion, 0.0, 1e9)
     }
 
     fn check_objective(&self) -> Result<(), RecipeError> {
@@ -151,6 +186,14 @@ impl Recipe {
                 advantage,
                 "needs greedy baseline rollouts, which are not implemented",
             );
+        }
+        if o.advantage == AdvantageEstimator::TurnRloo {
+            if o.turn_baseline == TurnBaseline::Group && r.n < 2 {
+                return refuse("rollout.n", r.n, "turn_baseline = \"group\" needs at least 2 dialogues per profile");
+            }
+            if o.kl == KlUse::Reward {
+                return refuse("objective.kl", super::to_toml(&o.kl), "turn-rloo has no token rewards; use \"loss\"");
+            }
         }
         if o.mini_batch > r.dialogues * r.n {
             return refuse(

@@ -45,6 +45,18 @@ pub enum RewardPlacement {
     EmotionPotential,
 }
 
+/// Which dialogues a turn is judged against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnBaseline {
+    /// All dialogues of the step.
+    Step,
+    /// Dialogues whose users have the same hidden intention and language.
+    Intention,
+    /// Dialogues of the same group, which share their profile.
+    Group,
+}
+
 /// Where the old policy's log-probabilities come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -13,13 +13,13 @@ mod sections;
 
 use serde::{Deserialize, Serialize};
 
-pub use choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
+pub use choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
 pub use error::RecipeError;
 pub use explain::explain;
 pub use section::Key;
 pub use sections::{
-    CheckpointSection, EvalSection, ModelSection, ObjectiveSection, OptimizerSection, RolloutSection, RunSection,
-    SftSection, UserSection,
+    CheckpointSection, EvalSection, LlmSection, ModelSection, ObjectiveSection, OptimizerSection, RolloutSection,
+    RunSection, SftSection, UserSection,
 };
 
 /// A validated description of a run.
@@ -32,6 +32,8 @@ pub struct Recipe {
     pub model: ModelSection,
     /// `[user]`
     pub user: UserSection,
+    /// `[llm]`
+    pub llm: LlmSection,
     /// `[rollout]`
     pub rollout: RolloutSection,
     /// `[objective]`
@@ -62,6 +64,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "run", about: RunSection::ABOUT, keys: RunSection::KEYS },
     Section { name: "model", about: ModelSection::ABOUT, keys: ModelSection::KEYS },
     Section { name: "user", about: UserSection::ABOUT, keys: UserSection::KEYS },
+    Section { name: "llm", about: LlmSection::ABOUT, keys: LlmSection::KEYS },
     Section { name: "rollout", about: RolloutSection::ABOUT, keys: RolloutSection::KEYS },
     Section { name: "objective", about: ObjectiveSection::ABOUT, keys: ObjectiveSection::KEYS },
     Section { name: "optimizer", about: OptimizerSection::ABOUT, keys: OptimizerSection::KEYS },

@@ -3,8 +3,10 @@
 use crate::dialogue::Language;
 use crate::dialogue::think::ReplyMode;
 use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, StdConvention};
+use crate::user::llm::engine::ResponseFormat;
+use crate::user::llm::prompt::Variant;
 
-use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
+use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
 use super::section::section;
 
 section! {
@@ -42,7 +44,7 @@ section! {
 section! {
     /// Whom the policy talks with.
     UserSection {
-        /// The simulated user: `builtin`.
+        /// The simulated user: `builtin`, `llm` (a language model, see `[llm]`), or `replay:RUN` (the recorded users of a run). `docs/users.md` says which to choose.
         engine: String = "builtin".into(),
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),
@@ -52,6 +54,44 @@ section! {
         start_emotion: u8 = 30,
         /// Largest share of dialogues of a step whose user may fail before the run stops.
         max_unscored: f64 = 0.2,
+    }
+}
+
+section! {
+    /// The language model that plays users with `user.engine = "llm"`.
+    LlmSection {
+        /// Base address of a server that speaks OpenAI's chat-completions protocol, such as `http://127.0.0.1:8000/v1`; empty runs `llm.model` in this process.
+        url: String = String::new(),
+        /// The server's name for the model; without a server a checkpoint, as in `model.policy`.
+        model: String = String::new(),
+        /// Environment variable that holds the server's key; empty sends none. The key itself is never written anywhere.
+        key_env: String = String::new(),
+        /// `vanilla` takes a step in the right direction as one; `challenging` counts only what meets the hidden intention, and lets nothing on.
+        variant: Variant = Variant::Vanilla,
+        /// Sampling temperature.
+        temperature: f64 = 0.5,
+        /// Keep the smallest set of tokens of this probability; 1 keeps all.
+        top_p: f64 = 1.0,
+        /// Most tokens of one answer.
+        max_tokens: usize = 512,
+        /// Most tokens of a conversation with a model in this process.
+        max_context: usize = 4096,
+        /// Most requests at once; for a model in this process, conversations side by side.
+        concurrency: usize = 32,
+        /// Longest time to connect, in seconds.
+        connect_timeout_s: f64 = 10.0,
+        /// Longest time for one attempt, in seconds, from connecting to the last byte.
+        timeout_s: f64 = 120.0,
+        /// Attempts beyond the first when the server fails or asks for patience; the wait between them doubles from half a second to a minute.
+        retries: usize = 5,
+        /// How often a question is asked when its answer cannot be read; after that the user has failed.
+        asks: usize = 3,
+        /// How JSON is asked for: `json_schema`, `json_object`, `text`, or `auto`, which tries them in this order.
+        response_format: ResponseFormat = ResponseFormat::Auto,
+        /// Price of a million prompt tokens, for the cost report.
+        price_prompt: f64 = 0.0,
+        /// Price of a million completion tokens, for the cost report.
+        price_completion: f64 = 0.0,
     }
 }
 
@@ -86,17 +126,19 @@ section! {
 section! {
     /// What is optimised. `docs/objectives.md` has the formula and source of every choice.
     ObjectiveSection {
-        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`.
+        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`, `turn-rloo` (each turn's discounted future emotion changes against the same turn of other dialogues).
         advantage: AdvantageEstimator = AdvantageEstimator::Gae,
         /// Where a dialogue's reward goes: `terminal` (RLVER), or `emotion-potential`: each turn's emotion change on that turn (for estimators that work token by token).
         reward: RewardPlacement = RewardPlacement::Terminal,
         /// Discount γ per action token.
         gamma: f64 = 1.0,
-        /// Further discount from one turn to the next, for `gae`; 1 leaves turns alone.
+        /// Discount from one turn to the next, for `gae` (beside γ) and `turn-rloo`; 1 leaves turns alone.
         turn_gamma: f64 = 1.0,
+        /// Whom `turn-rloo` judges a turn against: `step` (all other dialogues of the step), `intention` (those with the same hidden intention and language) or `group` (those with the same profile).
+        turn_baseline: TurnBaseline = TurnBaseline::Step,
         /// GAE's λ.
         lambda: f64 = 1.0,
-        /// Whether GAE advantages are whitened over all action tokens of the step.
+        /// Whether advantages are whitened over the step: `gae`'s over its action tokens, `turn-rloo`'s over its turns.
         whiten: bool = true,
         /// Standard deviation of group advantages: `verl` (ε 1e-6), `trl` (ε 1e-4) or `trl-batch`.
         std_convention: StdConvention = StdConvention::Verl,
@@ -210,6 +252,10 @@ section! {
         think_share: f64 = 0.25,
         /// Tokens per optimizer step.
         batch_tokens: usize = 8192,
+        /// Steps at the beginning that teach to say back what was said: lists and random words.
+        copy_steps: usize = 0,
+        /// Tokens per step of those.
+        copy_batch_tokens: usize = 2048,
         /// Weight of the user's tokens in the loss; the assistant's have weight 1.
         user_weight: f64 = 0.2,
     }

@@ -19,6 +19,9 @@ mod update;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use describe::rollout as describe_rollout;
+pub(crate) use reinforce::{jobs as step_jobs, load_critic, load_profiles};
+
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
 pub use optimizer::{AdamW, GradientSum};
@@ -100,7 +103,12 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    run_with_users(options, Box::new(BuiltinUser::new()), report)
+    let users = match options.recipe.run.algorithm {
+        // A supervised run talks with nobody.
+        Algorithm::Sft => Box::new(BuiltinUser::new()),
+        Algorithm::Ppo | Algorithm::Grpo => options.recipe.open_users()?,
+    };
+    run_with_users(options, users, report)
 }
 
 /// As [`run`], with simulated users of your own instead of the recipe's.

@@ -20,7 +20,7 @@ use crate::evaluate::{self, Summary};
 use crate::metrics::{EventWriter, Metrics, MetricsLog, Series, learning_curve_svg};
 use crate::objective::LrSchedule;
 use crate::recipe::{KlUse, LogprobSource, Recipe};
-use crate::rollout::{self, EndReason, Episode, Job, Policy, RolloutSettings};
+use crate::rollout::{self, EndReason, Episode, Job, Policy, RolloutSettings, Segment};
 use crate::seed::{self, Purpose};
 use crate::user::{Emotion, UserEngine};
 
@@ -40,7 +40,7 @@ pub(super) fn run(
             break;
         }
         if let Err(error) = trainer.advance(report) {
-            if matches!(error, Error::TooManyUnscored { .. }) {
+            if matches!(error, Error::TooManyUnscored { .. } | Error::UnscoredEvaluation { .. }) {
                 // Nothing was updated in this step; what the steps before taught is kept.
                 trainer.checkpoint(report)?;
             }
@@ -157,11 +157,15 @@ impl<'a> Trainer<'a> {
     fn advance(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         let step = self.step + 1;
         let begun = Instant::now();
+        let used_before = self.users.usage();
         let mut episodes = self.roll_out(step, report)?;
         let rollout_s = begun.elapsed().as_secs_f64();
         self.refuse_too_many_unscored(step, &episodes)?;
         let mut metrics = Metrics::new(step as u64);
         describe::rollout(&mut metrics, &episodes);
+        if let (Some(before), Some(now)) = (used_before, self.users.usage()) {
+            describe::user(&mut metrics, &now.since(&before));
+        }
         let rows = TrainRow::from_episodes(&episodes);
         if rows.is_empty() {
             report(Event::Note(format!("step {step}: no scored dialogue to learn from; nothing was updated")));
@@ -286,6 +290,15 @@ impl<'a> Trainer<'a> {
             metrics.insert("policy/kl_reference", describe::mean(kl));
         }
         note_advantages(episodes, rows, &targets.advantages);
+        if let Some(values) = &values {
+            note(episodes, rows, values, |segment| &mut segment.values);
+        }
+        if objective.kl == KlUse::Reward
+            && let Some(reference) = &reference_logprobs
+        {
+            note(episodes, rows, &old_logprobs, |segment| &mut segment.old_logprobs);
+            note(episodes, rows, reference, |segment| &mut segment.reference_logprobs);
+        }
         Ok(())
     }
 
@@ -355,6 +368,7 @@ impl<'a> Trainer<'a> {
             |progress| report(Event::Dialogues("evaluation", progress)),
         )?;
         self.folder.write_episodes(file, &episodes)?;
+        evaluate::refuse_too_many_unscored(&episodes, self.recipe.user.max_unscored)?;
         let summary = self.summarise(&episodes)?;
         self.folder.write_json(&format!("{file}.json"), &summary.to_json())?;
         Ok(summary)
@@ -407,7 +421,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
+pub(crate) fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
     let model = if recipe.model.critic.is_empty() {
         policy.model.to_critic()
     } else {
@@ -416,7 +430,7 @@ fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Lear
     Ok(Learner { model, optimizer: AdamW::new(&recipe.optimizer) })
 }
 
-fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, Error> {
+pub(crate) fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, Error> {
     Ok(if name == "builtin" { builtin() } else { ProfileSet::load(std::path::Path::new(name))? })
 }
 
@@ -425,7 +439,7 @@ fn emotion(score: u8) -> Emotion {
 }
 
 /// The dialogues of a step: profiles in an order shuffled per epoch, each `n` times.
-fn jobs(recipe: &Recipe, profiles: &ProfileSet, step: usize) -> Vec<Job> {
+pub(crate) fn jobs(recipe: &Recipe, profiles: &ProfileSet, step: usize) -> Vec<Job> {
     let (seed, r) = (recipe.run.seed, &recipe.rollout);
     let mut order: (u64, Vec<usize>) = (u64::MAX, Vec::new());
     let mut jobs = Vec::with_capacity(r.dialogues * r.n);
@@ -454,16 +468,27 @@ fn jobs(recipe: &Recipe, profiles: &ProfileSet, step: usize) -> Vec<Job> {
 
 /// Writes the advantages beside the tokens they belong to.
 fn note_advantages(episodes: &mut [Episode], rows: &[TrainRow], advantages: &[Vec<f64>]) {
-    let mut next = rows.iter().zip(advantages).peekable();
+    let advantages: Vec<Vec<f32>> = advantages.iter().map(|row| row.iter().map(|a| *a as f32).collect()).collect();
+    note(episodes, rows, &advantages, |segment| &mut segment.advantages);
+}
+
+/// Writes a number per action token beside the tokens, into the slot of their segments.
+fn note(
+    episodes: &mut [Episode],
+    rows: &[TrainRow],
+    numbers: &[Vec<f32>],
+    slot: impl Fn(&mut Segment) -> &mut Vec<f32>,
+) {
+    let mut next = rows.iter().zip(numbers).peekable();
     for (index, episode) in episodes.iter_mut().enumerate() {
         for row in &mut episode.rows {
             if row.segments.iter().all(|s| !s.is_action()) {
                 continue;
             }
             let Some((_, values)) = next.next_if(|(r, _)| r.episode == index) else { continue };
-            let mut values = values.iter().map(|a| *a as f32);
+            let mut values = values.iter().copied();
             for segment in row.segments.iter_mut().filter(|s| s.is_action()) {
-                segment.advantages = values.by_ref().take(segment.ids.len()).collect();
+                *slot(segment) = values.by_ref().take(segment.ids.len()).collect();
             }
         }
     }

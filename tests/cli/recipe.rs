@@ -71,3 +71,24 @@ fn mistakes_are_named_with_a_suggestion() {
     arguments.extend(set);
     say(&arguments).refused(&["rollout.n"]);
 }
+
+#[test]
+fn credit_per_turn_needs_somebody_to_compare_with() {
+    let home = Home::new();
+    let text = home.recipe_text("grpo");
+    let load = |set: &[&str]| {
+        let set: Vec<String> = ["advantage=turn-rloo"].iter().chain(set).map(ToString::to_string).collect();
+        Recipe::parse("tiny.toml", &text, &set).map_err(|e| e.to_string())
+    };
+    assert!(load(&["rollout.n=1"]).is_ok(), "the step's other dialogues are enough");
+    assert!(load(&["turn_baseline=group", "rollout.n=2"]).is_ok());
+    for (set, named) in [
+        (&["turn_baseline=group", "rollout.n=1"][..], "rollout.n"),
+        (&["kl=reward"], "objective.kl"),
+        (&["algorithm=ppo"], "objective.advantage"),
+        (&["turn_gamma=1.5"], "objective.turn_gamma"),
+    ] {
+        let error = load(set).unwrap_err();
+        assert!(error.contains(named), "{set:?}: {error}");
+    }
+}

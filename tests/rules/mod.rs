@@ -1,4 +1,4 @@
-//! The ten rules that keep training right, one file each (two where they are short).
+//! The ten rules that keep training right, one file each (two where they are short), and credit per turn.
 
 mod advantages;
 mod gradients;
@@ -6,4 +6,5 @@ mod prompts;
 mod reproduction;
 mod sampling;
 mod scoring;
+mod turn_credit;
 mod users;

@@ -1,9 +1,15 @@
+//! From the rewards of a step to one advantage per action token.
+
+mod rewards;
+
+use rewards::{over_tokens, token_rewards, turn_rewards};
+
 use crate::Error;
 use crate::objective::{
-    AdvantageEstimator, Gae, KlClamp, MaskedRow, gae_actions, gae_rlver, group_advantages, informative_groups,
-    place_terminal_reward, reinforce_plus_plus, whiten,
+    AdvantageEstimator, Gae, MaskedRow, TurnRewards, gae_actions, gae_rlver, group_advantages, informative_groups,
+    reinforce_plus_plus, turn_rloo, whiten,
 };
-use crate::recipe::{KlUse, ObjectiveSection, RewardPlacement};
+use crate::recipe::{ObjectiveSection, TurnBaseline};
 use crate::rollout::Episode;
 
 use super::batch::TrainRow;
@@ -43,53 +49,9 @@ pub fn compute(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
     match objective.advantage {
         AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver => with_critic(inputs, objective),
         AdvantageEstimator::ReinforcePlusPlus => reinforce(inputs, objective),
+        AdvantageEstimator::TurnRloo => by_turns(inputs, objective),
         _ => with_groups(inputs, objective),
     }
-}
-
-/// Per action token: the penalty for leaving the reference, and on the last one the dialogue's reward.
-fn token_rewards(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Vec<Vec<f64>> {
-    inputs
-        .rows
-        .iter()
-        .enumerate()
-        .map(|(r, row)| {
-            let episode = &inputs.episodes[row.episode];
-            let mut rewards = match objective.reward {
-                RewardPlacement::Terminal => {
-                    let reward = episode.reward.expect("only scored episodes become rows");
-                    place_terminal_reward(&vec![true; row.actions.len()], reward)
-                }
-                RewardPlacement::EmotionPotential => emotion_changes(episode, row),
-            };
-            if let (KlUse::Reward, Some(reference)) = (objective.kl, inputs.reference_logprobs) {
-                for ((reward, l), f) in rewards.iter_mut().zip(&inputs.old_logprobs[r]).zip(&reference[r]) {
-                    let kl = objective.kl_estimator.value(f64::from(*l), f64::from(*f), KlClamp::Verl);
-                    *reward -= inputs.kl_coef * kl;
-                }
-            }
-            rewards
-        })
-        .collect()
-}
-
-/// On the last action token of each turn of a row, the emotion's change by it; on the row's last one also what is
-/// left to the dialogue's reward. From any turn on they sum to the reward minus the emotion before that turn.
-fn emotion_changes(episode: &Episode, row: &TrainRow) -> Vec<f64> {
-    let reward = episode.reward.expect("only scored episodes become rows");
-    let mut rewards = vec![0.0; row.actions.len()];
-    let before = |turn: usize| match turn {
-        0 => episode.start_emotion.reward(),
-        _ => episode.turns[turn - 1].user.as_ref().map_or(reward, |user| user.after.reward()),
-    };
-    for ends in row.turn_ends.windows(2) {
-        let [(at, _), (_, next)] = ends else { unreachable!("windows of two") };
-        rewards[*at] = before(*next) - before(next - 1);
-    }
-    if let Some((at, turn)) = row.turn_ends.last() {
-        rewards[*at] = reward - before(*turn);
-    }
-    rewards
 }
 
 fn with_critic(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
@@ -153,6 +115,35 @@ fn with_groups(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Re
         advantages,
         uninformative_groups: grouped.stats.zero_variance + grouped.stats.singletons,
     })
+}
+
+/// Every token of a turn gets the turn's credit.
+fn by_turns(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
+    let scored: Vec<(usize, &Episode)> =
+        inputs.episodes.iter().enumerate().filter(|(_, e)| e.reward.is_some()).collect();
+    let rewards: Vec<Vec<f64>> = scored.iter().map(|(_, e)| turn_rewards(e)).collect();
+    let mut kinds = std::collections::BTreeMap::new();
+    let dialogues: Vec<TurnRewards<'_>> = scored
+        .iter()
+        .zip(&rewards)
+        .map(|((_, episode), rewards)| {
+            let scope = match objective.turn_baseline {
+                TurnBaseline::Step => 0,
+                TurnBaseline::Group => episode.group,
+                TurnBaseline::Intention => {
+                    let next = kinds.len() as u64;
+                    *kinds.entry((episode.intention, episode.language)).or_insert(next)
+                }
+            };
+            TurnRewards { scope, rewards }
+        })
+        .collect();
+    let credit = turn_rloo(objective.turn_gamma, objective.whiten, &dialogues)?;
+    let by_episode: std::collections::HashMap<usize, &Vec<f64>> =
+        scored.iter().map(|(index, _)| *index).zip(&credit.advantages).collect();
+    let advantages: Vec<Vec<f64>> =
+        inputs.rows.iter().map(|row| over_tokens(row, |turn| by_episode[&row.episode][turn])).collect();
+    Ok(Advantages { returns: advantages.clone(), advantages, uninformative_groups: 0 })
 }
 
 fn reinforce(inputs: &AdvantageInputs<'_>, objective: &ObjectiveSection) -> Result<Advantages, Error> {
