@@ -10,11 +10,13 @@ mod audit;
 mod chat;
 mod curve;
 mod eval;
+mod judge;
 mod profiles;
 mod recipe;
 mod score;
 mod train;
 mod user;
+mod user_fit;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -37,6 +39,8 @@ enum Command {
     Eval(eval::Args),
     /// Talk with a policy.
     Chat(chat::Args),
+    /// Score recorded dialogues as the calibrated built-in user would.
+    Judge(judge::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
     /// Draw a metric of one or several runs.
@@ -86,6 +90,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Eval(args) => eval::run(args),
         Command::Chat(args) => chat::run(args),
         Command::Curve(args) => curve::run(args),
+        Command::Judge(args) => judge::run(args),
         Command::Score(args) => score::run(args),
         Command::Audit(args) => audit::run(args),
         Command::User(command) => user::run(command),

@@ -6,7 +6,7 @@ use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, St
 use crate::user::llm::engine::ResponseFormat;
 use crate::user::llm::prompt::Variant;
 
-use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
+use super::choices::{Algorithm, EmotionModelChoice, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
 use super::section::section;
 
 section! {
@@ -46,6 +46,9 @@ section! {
     UserSection {
         /// The simulated user: `builtin`, `llm` (a language model, see `[llm]`), or `replay:RUN` (the recorded users of a run). `docs/users.md` says which to choose.
         engine: String = "builtin".into(),
+        /// How the built-in user's emotion moves: `rules` (hand-made, the default) or `calibrated` (fitted to recorded
+        /// judgements of a language model; see `rlver user fit`).
+        model: EmotionModelChoice = EmotionModelChoice::Rules,
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),
         /// Languages to train on; profiles in others are left out.

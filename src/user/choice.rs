@@ -8,7 +8,7 @@ use super::llm::{LlmSettings, LlmUser};
 use super::record::ReplayUser;
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::recipe::{LlmSection, Recipe, RecipeError};
+use crate::recipe::{EmotionModelChoice, LlmSection, Recipe, RecipeError};
 use crate::train::load_policy;
 
 /// What `user.engine` may name.
@@ -62,7 +62,10 @@ impl Recipe {
     /// When a key, a model or a recorded run cannot be had.
     pub fn open_users(&self) -> Result<Box<dyn UserEngine>, Error> {
         Ok(match UserChoice::parse(&self.user.engine).expect("checked with the recipe") {
-            UserChoice::Builtin => Box::new(BuiltinUser::new()),
+            UserChoice::Builtin => Box::new(match self.user.model {
+                EmotionModelChoice::Rules => BuiltinUser::new(),
+                EmotionModelChoice::Calibrated => BuiltinUser::calibrated(),
+            }),
             UserChoice::Replay(run) => Box::new(ReplayUser::load(&run)?),
             UserChoice::Llm => Box::new(LlmUser::new(self.open_llm()?, self.llm.settings())),
         })

@@ -58,9 +58,18 @@ impl Hearing {
 
     /// Remembers a reply.
     pub fn heard(&mut self, reading: &Reading) {
+        self.remember(&reading.text);
+    }
+
+    /// Remembers a reply that was not measured.
+    pub(super) fn heard_text(&mut self, reply: &str) {
+        self.remember(&Text::new(reply, self.person.language));
+    }
+
+    fn remember(&mut self, text: &Text) {
         self.turn += 1;
-        self.last_reply = reading.text.grams(gram_size(self.person.language)).into_iter().collect();
+        self.last_reply = text.grams(gram_size(self.person.language)).into_iter().collect();
         self.reply_grams.extend(&self.last_reply);
-        self.replies.insert(reading.text.fingerprint());
+        self.replies.insert(text.fingerprint());
     }
 }

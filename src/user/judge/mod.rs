@@ -11,6 +11,7 @@ mod grams;
 mod guard;
 mod hearing;
 mod history;
+mod model;
 mod person;
 mod reading;
 pub mod recorded;
@@ -21,6 +22,7 @@ mod weights;
 mod words;
 
 pub use hearing::Hearing;
+pub use model::CalibratedModel;
 pub use person::Person;
 pub use reading::Reading;
 pub use scorer::{Judge, Judged, View, WeightsError};

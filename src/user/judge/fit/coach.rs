@@ -53,7 +53,7 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
     for (turn, detail) in profile.details.iter().take(TURNS).enumerate() {
         hearing.said(&detail.say);
         let key = (!detail.key.is_empty()).then_some(detail.key.as_str());
-        let context = ReplyContext { language, last_user_line: &detail.say, key, earlier_keys: &earlier, turn };
+        let context = ReplyContext { language, last_user_line: &detail.say, key, told: None, earlier_keys: &earlier, turn };
         let worth = |s: Strategy| rules.worth(intention, s);
         let mut main = ReplyPlan::MAIN.to_vec();
         main.shuffle(&mut rng);

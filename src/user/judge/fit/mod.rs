@@ -8,6 +8,7 @@ mod boost;
 mod coach;
 mod folds;
 mod logistic;
+pub mod robust;
 mod table;
 
 use rayon::prelude::*;
@@ -66,6 +67,18 @@ pub struct Material {
     language: Vec<Language>,
 }
 
+/// Why nothing can be fitted.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "dialogues of {people} profiles with {models} reply models are too few to hold some of both out; at least {} profiles and {} models are needed",
+    4 * PROFILES,
+    MODELS
+)]
+pub struct TooFew {
+    people: usize,
+    models: usize,
+}
+
 /// Which head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -98,7 +111,15 @@ fn inverse_deviation<'a>(rows: impl Iterator<Item = &'a [f32]> + Clone) -> Vec<f
 
 impl Material {
     /// Reads everything once.
-    pub fn read(dialogues: &[Recorded], profiles: &ProfileSet) -> Material {
+    ///
+    /// # Errors
+    /// When there are too few profiles or reply models to hold some of both out.
+    pub fn read(dialogues: &[Recorded], profiles: &ProfileSet) -> Result<Material, TooFew> {
+        let distinct = |name: fn(&Recorded) -> &str| dialogues.iter().map(name).collect::<std::collections::BTreeSet<_>>().len();
+        let (people, models) = (distinct(|d| &d.id), distinct(|d| &d.model));
+        if people < 4 * PROFILES || models < MODELS {
+            return Err(TooFew { people, models });
+        }
         let rows = table::rows(dialogues);
         let examples = coach::examples(profiles);
         let folds = Folds::of(dialogues);
@@ -124,7 +145,7 @@ impl Material {
             context_scale,
         };
         material.fill();
-        material
+        Ok(material)
     }
 
     fn measure_scale(&self, i: usize) -> f32 {
