@@ -3,6 +3,7 @@
 mod audit;
 mod builtin_user;
 mod cli;
+mod judge;
 mod llm_user;
 mod metrics;
 mod objectives;

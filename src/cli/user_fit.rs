@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rlver::dialogue::ProfileSet;
 use rlver::user::judge::figures::{Compared, Figures, intervals};
 use rlver::user::judge::fit::Material;
+use rlver::user::judge::fit::robust::earned;
+use rlver::user::judge::recorded::Recorded;
 use serde_json::json;
 
 use super::Ended;
@@ -24,6 +26,9 @@ pub(crate) struct Args {
     /// Also cross-validate, with profiles and reply models held out together, and write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     figures: Option<PathBuf>,
+    /// Also leave each family of edits out of the gate's fit in turn, and write what edits of unseen good replies earn as JSON.
+    #[arg(long, value_name = "FILE")]
+    robustness: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
@@ -39,6 +44,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
     std::fs::write(&args.out, serde_json::to_string(&weights)? + "\n")
         .with_context(|| format!("cannot write {}", args.out.display()))?;
     say!("{} dialogues; weights in {}", dialogues.len(), args.out.display());
+    if let Some(path) = &args.robustness {
+        robustness(&material, &dialogues, path)?;
+    }
     let Some(path) = &args.figures else { return Ok(Ended::Done) };
     let bar = indicatif::ProgressBar::new(0);
     let judged = material.cross_validate(&dialogues, &|done, all| {
@@ -67,3 +75,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
     }
     Ok(Ended::Done)
 }
+
+/// Edits of good replies whose profile and reply model the judge has not seen: with all families in the gate's fit, and
+/// each with a gate that has not seen the family.
+fn robustness(material: &Material, dialogues: &[Recorded], path: &Path) -> anyhow::Result<()> {
+    let unseen: Vec<&Recorded> =
+        dialogues.iter().zip(Material::held_out(dialogues)).filter(|(_, out)| *out).map(|(d, _)| d).collect();
+    let judge = material.judge_without_a_cell();
+    let (originals, with) = earned(&judge, &unseen, EDITED, 1);
+    let mut families = serde_json::Map::new();
+    say!("\n{:<20}{:>10}{:>16}{:>12}", "edit", "raises", "family unseen", "above");
+    say!("{:<20}{:>10.3}", "(none)", originals.rate());
+    for (family, seen) in with {
+        let without = earned(&material.without_family(&judge, family), &unseen, EDITED, 1).1[&family];
+        let name = format!("{family:?}");
+        say!("{name:<20}{:>10.3}{:>16.3}{:>12}", seen.rate(), without.rate(), seen.above);
+        families.insert(name, json!({ "seen": seen, "unseen": without }));
+    }
+    let result = json!({ "original": originals, "families": families });
+    std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Good replies that are edited.
+const EDITED: usize = 200;

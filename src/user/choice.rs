@@ -36,7 +36,7 @@ impl UserChoice {
         }
     }
 
-    /// The recipe that a user given on a command line stands for: `builtin`, `replay:RUN`, `llm:KEY=VALUE,KEY=VALUE…` with
+    /// The recipe that a user given on a command line stands for: `builtin`, `builtin:calibrated`, `replay:RUN`, `llm:KEY=VALUE,KEY=VALUE…` with
     /// keys of `[llm]`, or a recipe file, whose `[user]` and `[llm]` count.
     ///
     /// # Errors
@@ -49,6 +49,9 @@ impl UserChoice {
             Some(keys) => ("llm", keys),
             None => (spec, ""),
         };
+        if spec == "builtin:calibrated" {
+            return Recipe::parse("user builtin:calibrated", "", &["user.model=\"calibrated\"".to_string()]);
+        }
         let mut set = vec![format!("user.engine={}", toml::Value::from(engine))];
         set.extend(keys.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| format!("llm.{pair}")));
         Recipe::parse(&format!("user {spec}"), "", &set)

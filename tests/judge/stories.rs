@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use rlver::dialogue::{CharacterType, HiddenIntention, Language};
 use rlver::user::Emotion;
+use rlver::user::judge::recorded::{Recorded, RecordedTurn};
 use rlver::user::judge::{Hearing, Judge, Person, Reading, View};
 
 #[derive(Deserialize)]
@@ -131,4 +132,32 @@ fn a_good_reply_is_no_attack() {
         }
         assert!(refused.len() <= 2, "{language}: {refused:#?}");
     }
+}
+
+/// The good replies as dialogues of two turns: an invitation to go on, then the reply.
+pub(super) fn dialogues(language: Language) -> Vec<Recorded> {
+    let invite = match language {
+        Language::Zh => "怎么了？跟我说说发生了什么吧。",
+        Language::En => "What happened? Tell me about it.",
+    };
+    let stories = stories(language);
+    let mut dialogues = Vec::new();
+    for (at, story) in stories.story.iter().enumerate() {
+        for (intention, reply) in &story.good {
+            let turn = |reply: &str, line: &str, emotion| RecordedTurn {
+                reply: reply.into(),
+                line: Some(line.into()),
+                emotion: Some(emotion),
+            };
+            dialogues.push(Recorded {
+                id: format!("story {at}"),
+                model: "author".into(),
+                person: Arc::new(Person::known_by(*intention, CharacterType::Passive, language)),
+                opening: story.said[0].clone(),
+                start: 40,
+                turns: vec![turn(invite, &story.said[1], 45), turn(reply, &story.said[1], 50)],
+            });
+        }
+    }
+    dialogues
 }

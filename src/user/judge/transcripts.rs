@@ -89,7 +89,8 @@ impl Judge {
                         state_only: self.from_state(&state) > 0.0,
                     },
                 });
-                history.happened(judged.score, emotion - recorded);
+                let ahead = emotion - i32::from(own.score());
+                history.happened(judged.score, emotion - recorded, judged.change.into(), ahead);
                 changes.push(emotion - recorded);
                 recorded = emotion;
             }

@@ -47,7 +47,7 @@ const EXAMPLE: f64 = 0.35;
 /// Newton-like steps of a fit; more change no figure's third digit.
 const STEPS: usize = 40;
 /// Share of honest replies the gate may refuse.
-const FALSE_ALARMS: f64 = 0.006;
+const FALSE_ALARMS: f64 = 0.003;
 const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
 
 /// What the heads are fitted on.
@@ -275,7 +275,7 @@ impl Material {
         let shift = self.shift(&kept, &unseen.context);
         Weights {
             measures: fingerprint(&self.names),
-            history: self.history(&kept, &unseen.context, shift),
+            history: self.history(&kept, &unseen.context, shift, &context.0.ten),
             state: self.state(keep),
             gate: self.gate(keep, None),
             plain: plain.0,
@@ -331,18 +331,22 @@ impl Material {
         ten
     }
 
-    fn history(&self, kept: &[usize], scores: &[f64], shift: f64) -> Vec<f32> {
+    fn history(&self, kept: &[usize], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
         let mut rows = Rows::new(INPUTS);
-        let (mut target, mut dialogue, mut history) = (Vec::new(), usize::MAX, History::default());
+        let (mut target, mut dialogue, mut history, mut own, mut recorded) = (Vec::new(), usize::MAX, History::default(), 40, 40);
         for &i in kept {
             let row = &self.rows[i];
             if row.dialogue != dialogue {
-                (dialogue, history) = (row.dialogue, History::default());
+                (dialogue, history, own, recorded) = (row.dialogue, History::default(), 40, 40);
             }
             let score = (scores[i] - shift) as f32;
             rows.push(history.inputs(score).into_iter().enumerate().map(|(i, v)| (i as u32, v)));
             target.push(f64::from(u8::from(row.change > 0)));
-            history.happened(score, row.change);
+            let emotion = Emotion::new(own).expect("kept within the scale");
+            let change = cut(ten, score, emotion);
+            own = emotion.after(&Appraisal { change, ..Appraisal::default() }).score().into();
+            recorded += i64::from(row.change);
+            history.happened(score, row.change, change.into(), (recorded - own) as i32);
         }
         let all: Vec<usize> = (0..rows.len()).collect();
         let found = logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &|_| 1.0, 200);
@@ -485,16 +489,12 @@ impl Material {
             .collect()
     }
 
-    /// A judge whose gate has not seen a family of edits, fitted without one fold of profiles and models.
-    pub fn judge_without(&self, family: Option<attacks::Attack>) -> Judge {
+    /// A judge fitted without one fold of profiles and one of reply models.
+    pub fn judge_without_a_cell(&self) -> Judge {
         let keep = |i: usize| self.cells[i].0 != 0 && self.cells[i].1 != 0;
         let context = self.unseen(Kind::Context, Some((0, 0)));
         let none = vec![f64::NAN; self.rows.len()];
-        let mut weights = self.weights(&keep, &Unseen { plain: none.clone(), reply: none, context });
-        if family.is_some() {
-            weights.gate = self.gate(&keep, family);
-        }
-        Judge::with(weights)
+        Judge::with(self.weights(&keep, &Unseen { plain: none.clone(), reply: none, context }))
     }
 
     /// `judge` with a gate that has not seen a family.
@@ -503,7 +503,7 @@ impl Material {
         judge.with_gate(self.gate(&keep, Some(family)))
     }
 
-    /// Whether a dialogue is in the fold that [`Material::judge_without`] has not seen.
+    /// Whether a dialogue is in the fold that [`Material::judge_without_a_cell`] has not seen.
     pub fn held_out(dialogues: &[Recorded]) -> Vec<bool> {
         Folds::of(dialogues).of.iter().map(|cell| *cell == (0, 0)).collect()
     }
