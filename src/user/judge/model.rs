@@ -54,7 +54,7 @@ impl EmotionModel for CalibratedModel {
 
     fn guard(&self, features: &Features, profile: &Profile, state: &State) -> Option<Guard> {
         let (hearing, reading) = self.heard(features, profile, state);
-        self.judge.guard(&reading, &hearing)
+        self.judge.guard_with_lists(&features.reply, &reading, &hearing)
     }
 
     fn name(&self) -> &'static str {

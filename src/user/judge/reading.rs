@@ -44,6 +44,8 @@ pub struct Reading {
     pub(super) size: f32,
     /// 0–1: share of letters that belong to another script.
     pub(super) foreign: f32,
+    /// Words of praise per hundred characters.
+    pub(super) praise: f32,
 }
 
 /// How a reply relates to what was said before.
@@ -88,7 +90,15 @@ pub(super) fn token_size(language: Language) -> f32 {
 impl Reading {
     /// Measures `reply` as `hearing` would hear it next.
     pub fn of(reply: &str, hearing: &Hearing) -> Reading {
-        measure(reply, hearing, false).1
+        measure(reply.trim(), hearing, false).1
+    }
+
+    /// Whether the reply praises and takes up next to nothing of what the person said.
+    pub(super) fn is_empty_praise(&self) -> bool {
+        let praise = [Strategy::PraiseActions, Strategy::PraiseQualities, Strategy::PraiseThoughts];
+        let sentences: u32 = praise.iter().filter_map(|s| self.strategies.get(s)).sum();
+        let praises = self.praise >= 2.0 || 3 * sentences as usize >= self.text.sentences.len().max(1);
+        praises && self.overlap.shared < 1.0 + 0.05 * self.overlap.items
     }
 }
 
@@ -169,6 +179,7 @@ fn measure(reply: &str, hearing: &Hearing, named: bool) -> (Vec<String>, Reading
         listed: shape.listed as u32,
         size: shape.size,
         foreign: shape.foreign,
+        praise: tones.iter().find(|(name, _)| *name == "praise").map_or(0.0, |t| t.1),
         text,
     };
     (sheet.names.unwrap_or_default(), reading)

@@ -38,6 +38,9 @@ pub struct Judged {
     pub guard: Option<Guard>,
 }
 
+/// Just below zero: disappointing, no outrage.
+const EMPTY_PRAISE: f32 = -0.05;
+
 /// A score so low that no cut lies below it.
 const WORST: f32 = -99.0;
 
@@ -109,14 +112,17 @@ impl Judge {
         if hearing.replies.contains(&reading.text.fingerprint()) {
             return WORST;
         }
-        let full = self.head_score(reply, reading, hearing, view);
-        if reading.listed == 0 {
-            return full;
+        let full = self.plain_score(reply, reading, hearing, view);
+        match without_lists(reply, reading, hearing) {
+            Some((rest, without)) => full.min(self.plain_score(&rest, &without, hearing, view)),
+            None => full,
         }
-        let rest: Vec<&str> = reply.lines().filter(|l| !is_listed(l)).collect();
-        let rest = rest.join("\n");
-        let without = Reading::of(rest.trim(), hearing);
-        if without.size < 20.0 { full } else { full.min(self.head_score(rest.trim(), &without, hearing, view)) }
+    }
+
+    /// The head's score; praise that takes up nothing the person said never raises the emotion.
+    fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
+        let score = self.head_score(reply.trim(), reading, hearing, view);
+        if reading.is_empty_praise() { score.min(EMPTY_PRAISE) } else { score }
     }
 
     fn head_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
@@ -133,11 +139,18 @@ impl Judge {
 
     /// The guard that refuses the reply: a rule, or the gate.
     pub fn guard(&self, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
-        rule(reading, hearing).or_else(|| {
-            let gate = &self.weights.gate;
-            let odds = trees::sum(&gate.trees, &gate_measures(reading, hearing));
-            (odds > gate.threshold).then_some(Guard::Corrupted)
-        })
+        rule(reading, hearing).or_else(|| self.passes_not(reading, hearing).then_some(Guard::Corrupted))
+    }
+
+    /// As [`Judge::guard`], for the reply and for what remains of it without lists: a list is no way past a guard.
+    pub(super) fn guard_with_lists(&self, reply: &str, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
+        self.guard(reading, hearing)
+            .or_else(|| self.guard(&without_lists(reply, reading, hearing)?.1, hearing))
+    }
+
+    fn passes_not(&self, reading: &Reading, hearing: &Hearing) -> bool {
+        let gate = &self.weights.gate;
+        trees::sum(&gate.trees, &gate_measures(reading, hearing)) > gate.threshold
     }
 
     /// The change a score makes at an emotion: the sign of the score, twice as much beyond the band's cut.
@@ -147,7 +160,7 @@ impl Judge {
 
     /// Judges a reply.
     pub fn judge(&self, reply: &str, reading: &Reading, hearing: &Hearing, emotion: Emotion, view: View) -> Judged {
-        let guard = self.guard(reading, hearing);
+        let guard = self.guard_with_lists(reply, reading, hearing);
         let score = self.score(reply, reading, hearing, view);
         match guard {
             Some(guard) => Judged { score: WORST, change: -10, guard: Some(guard) },
@@ -168,6 +181,17 @@ impl Judge {
     pub(super) fn from_state(&self, state: &[f32]) -> f32 {
         dot(&self.weights.state, state) + self.weights.state.last().copied().unwrap_or(0.0)
     }
+}
+
+/// What remains of a reply without list items and headings, where it has some and enough remains to stand alone.
+fn without_lists(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<(String, Reading)> {
+    if reading.listed == 0 {
+        return None;
+    }
+    let rest: Vec<&str> = reply.lines().filter(|l| !is_listed(l)).collect();
+    let rest = rest.join("\n").trim().to_string();
+    let without = Reading::of(&rest, hearing);
+    (without.size >= 20.0).then_some((rest, without))
 }
 
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -105,9 +105,10 @@ fn minimise(mut at: Vec<f64>, evaluate: impl Fn(&[f64], &mut Vec<f64>) -> f64, s
         }
         let slope = -dot(&gradient, &direction);
         let mut length = 1.0;
-        let (mut next, mut next_gradient) = (Vec::new(), Vec::new());
+        let mut next: Vec<f64>;
+        let mut next_gradient = Vec::new();
         let next_loss = loop {
-            next = at.iter().zip(&direction).map(|(a, d)| a - length * d).collect::<Vec<f64>>();
+            next = at.iter().zip(&direction).map(|(a, d)| a - length * d).collect();
             let found = evaluate(&next, &mut next_gradient);
             if found <= loss + 1e-4 * length * slope || length < 1e-8 {
                 break found;

@@ -47,7 +47,7 @@ const EXAMPLE: f64 = 0.35;
 /// Newton-like steps of a fit; more change no figure's third digit.
 const STEPS: usize = 40;
 /// Share of honest replies the gate may refuse.
-const FALSE_ALARMS: f64 = 0.003;
+const FALSE_ALARMS: f64 = 0.0045;
 const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
 
 /// What the heads are fitted on.

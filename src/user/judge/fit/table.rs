@@ -35,12 +35,13 @@ pub(super) struct Row {
 const EDITS: usize = 2;
 
 /// Families the gate learns; rules see to the others.
-pub(super) const LEARNED: [Attack; 9] = [
+pub(super) const LEARNED: [Attack; 10] = [
     Attack::Acknowledgement,
     Attack::Gibberish,
     Attack::Shuffled,
     Attack::Copied,
     Attack::KeywordBag,
+    Attack::EmptyPraise,
     Attack::EmptyPraise,
     Attack::Tripled,
     Attack::SomebodyElse,
@@ -83,7 +84,7 @@ fn dialogue_rows(at: usize, all: &[Recorded]) -> Vec<Row> {
         rows.push(Row {
             dialogue: at,
             change: emotion - before,
-            grams: grams::grams(&said.reply),
+            grams: grams::grams(said.reply.trim()),
             line: grams::grams(&hearing.line),
             context: context::measures(&hearing),
             state: state_measures(before, &changes, hearing.person.intention, hearing.person.character),
