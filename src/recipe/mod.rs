@@ -13,7 +13,9 @@ mod sections;
 
 use serde::{Deserialize, Serialize};
 
-pub use choices::{Algorithm, EmotionModelChoice, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
+pub use choices::{
+    Algorithm, EmotionModelChoice, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline,
+};
 pub use error::RecipeError;
 pub use explain::explain;
 pub use section::Key;

@@ -6,7 +6,9 @@ use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, St
 use crate::user::llm::engine::ResponseFormat;
 use crate::user::llm::prompt::Variant;
 
-use super::choices::{Algorithm, EmotionModelChoice, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline};
+use super::choices::{
+    Algorithm, EmotionModelChoice, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType, TurnBaseline,
+};
 use super::section::section;
 
 section! {

@@ -70,7 +70,14 @@ fn pairs(stories: &Stories) -> Vec<Pair> {
     pairs
 }
 
-fn score(judge: &Judge, story: &Story, intention: HiddenIntention, language: Language, reply: &str, view: View) -> (f32, i8) {
+fn score(
+    judge: &Judge,
+    story: &Story,
+    intention: HiddenIntention,
+    language: Language,
+    reply: &str,
+    view: View,
+) -> (f32, i8) {
     let mut hearing = Hearing::new(Arc::new(Person::known_by(intention, CharacterType::Passive, language)));
     for line in &story.said {
         hearing.said(line);

@@ -177,11 +177,8 @@ pub(super) fn spearman(a: &[f64], b: &[f64]) -> f64 {
 type Steps = [(usize, (i32, i32))];
 
 fn continuation(steps: &Steps) -> f64 {
-    let pairs: Vec<bool> = steps
-        .windows(2)
-        .filter(|w| w[0].0 == w[1].0)
-        .map(|w| (w[0].1.1 > w[0].1.0) == (w[1].1.1 > w[1].1.0))
-        .collect();
+    let pairs: Vec<bool> =
+        steps.windows(2).filter(|w| w[0].0 == w[1].0).map(|w| (w[0].1.1 > w[0].1.0) == (w[1].1.1 > w[1].1.0)).collect();
     pairs.iter().filter(|same| **same).count() as f64 / pairs.len().max(1) as f64
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::reading::{Reading, gram_size};
 use super::Person;
+use super::reading::{Reading, gram_size};
 use crate::user::builtin::lexicon::lexicon;
 use crate::user::builtin::text::Text;
 

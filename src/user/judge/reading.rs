@@ -104,8 +104,7 @@ impl Reading {
 
 /// The names of the measures.
 pub(super) fn measure_names() -> Vec<String> {
-    let person =
-        super::Person::known_by(HiddenIntention::Advice, CharacterType::Negative, Language::Zh);
+    let person = super::Person::known_by(HiddenIntention::Advice, CharacterType::Negative, Language::Zh);
     measure("", &Hearing::new(std::sync::Arc::new(person)), true).0
 }
 
@@ -228,7 +227,9 @@ impl Shape {
             paragraphs: lines.len() as f32,
             stage: count(&['（', '(']),
             emoji,
-            dots: raw.matches("……").count() as f32 + raw.matches("...").count() as f32 + raw.matches("。。").count() as f32,
+            dots: raw.matches("……").count() as f32
+                + raw.matches("...").count() as f32
+                + raw.matches("。。").count() as f32,
             quotes: count(&['“', '「', '"', '\u{2018}']),
             digits: raw.chars().filter(char::is_ascii_digit).count() as f32,
             you: words(you) / (text.len() as f32 + 1.0),
@@ -327,14 +328,16 @@ fn overlap(text: &Text, hearing: &Hearing) -> Overlap {
     let count = |set: &HashSet<u64>| items.iter().filter(|i| set.contains(i)).count() as f32;
     let grams = text.grams(gram_size(language));
     let share = |set: &HashSet<u64>| {
-        if grams.is_empty() { 0.0 } else { grams.iter().filter(|g| set.contains(g)).count() as f32 / grams.len() as f32 }
+        if grams.is_empty() {
+            0.0
+        } else {
+            grams.iter().filter(|g| set.contains(g)).count() as f32 / grams.len() as f32
+        }
     };
     let all = items.len() as f32;
     let last = count(&hearing.last_items);
-    let earlier = items
-        .iter()
-        .filter(|i| hearing.earlier_items.contains(i) && !hearing.last_items.contains(i))
-        .count() as f32;
+    let earlier =
+        items.iter().filter(|i| hearing.earlier_items.contains(i) && !hearing.last_items.contains(i)).count() as f32;
     Overlap {
         answered: last / hearing.last_items.len().max(3) as f32,
         heard: (last + earlier) / all.max(5.0),

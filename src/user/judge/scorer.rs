@@ -81,7 +81,8 @@ impl Judge {
         let weights: Weights =
             serde_json::from_str(text).map_err(|source| WeightsError::Format { origin: origin.into(), source })?;
         let names = measure_names();
-        let complete = [&weights.plain, &weights.reply, &weights.context].iter().all(|h| h.measures.len() == names.len());
+        let complete =
+            [&weights.plain, &weights.reply, &weights.context].iter().all(|h| h.measures.len() == names.len());
         if weights.measures != fingerprint(&names) || !complete || weights.history.len() != INPUTS {
             return Err(WeightsError::Measures { origin: origin.into() });
         }
@@ -144,8 +145,7 @@ impl Judge {
 
     /// As [`Judge::guard`], for the reply and for what remains of it without lists: a list is no way past a guard.
     pub(super) fn guard_with_lists(&self, reply: &str, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
-        self.guard(reading, hearing)
-            .or_else(|| self.guard(&without_lists(reply, reading, hearing)?.1, hearing))
+        self.guard(reading, hearing).or_else(|| self.guard(&without_lists(reply, reading, hearing)?.1, hearing))
     }
 
     fn passes_not(&self, reading: &Reading, hearing: &Hearing) -> bool {

@@ -11,8 +11,8 @@ use super::reading::measure_names;
 use super::recorded::Recorded;
 use super::scorer::{dot, state_measures};
 use super::{Hearing, Judge, Judged, Reading, View};
-use crate::user::builtin::{Features, Guard};
 use crate::user::builtin::appraise::Verdict;
+use crate::user::builtin::{Features, Guard};
 use crate::user::{Appraisal, Emotion};
 
 /// What the model makes of one reply of a dialogue, on its own emotions.
@@ -121,8 +121,12 @@ impl Judge {
             repetition: reading.overlap.worn,
             ..Features::default()
         };
-        let verdict =
-            Verdict { features: &features, guard: judged.guard, fit: self.fit(reading, hearing), change: judged.change };
+        let verdict = Verdict {
+            features: &features,
+            guard: judged.guard,
+            fit: self.fit(reading, hearing),
+            change: judged.change,
+        };
         verdict.appraisal(person.intention, person.language)
     }
 
@@ -130,7 +134,10 @@ impl Judge {
     /// another intention.
     pub fn fit(&self, reading: &Reading, hearing: &Hearing) -> f32 {
         static WANTS: LazyLock<Vec<bool>> = LazyLock::new(|| {
-            measure_names().iter().map(|n| (n.starts_with("wants") || n.starts_with("emotional")) && n.contains(" x ")).collect()
+            measure_names()
+                .iter()
+                .map(|n| (n.starts_with("wants") || n.starts_with("emotional")) && n.contains(" x "))
+                .collect()
         });
         let part: Vec<f32> = reading.values.iter().zip(&*WANTS).map(|(v, w)| if *w { *v } else { 0.0 }).collect();
         (2.0 * dot(self.measures(View::Reply, hearing.person.language), &part)).tanh()

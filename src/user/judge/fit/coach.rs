@@ -53,24 +53,32 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
     for (turn, detail) in profile.details.iter().take(TURNS).enumerate() {
         hearing.said(&detail.say);
         let key = (!detail.key.is_empty()).then_some(detail.key.as_str());
-        let context = ReplyContext { language, last_user_line: &detail.say, key, told: None, earlier_keys: &earlier, turn };
+        let context =
+            ReplyContext { language, last_user_line: &detail.say, key, told: None, earlier_keys: &earlier, turn };
         let worth = |s: Strategy| rules.worth(intention, s);
         let mut main = ReplyPlan::MAIN.to_vec();
         main.shuffle(&mut rng);
         let wanted = main.iter().copied().find(|s| worth(*s) >= 0.9).unwrap_or(Strategy::NameFeeling);
         let unwelcome: Vec<Strategy> = main.into_iter().filter(|s| worth(*s) <= -0.3).take(3).collect();
-        let mut plans = vec![(wanted, Quality::Specific, 0.93), (wanted, Quality::Specific, 0.93), (wanted, Quality::Template, 0.7)];
-        plans.extend(unwelcome.into_iter().map(|s| (s, if rng.random_bool(0.8) { Quality::Specific } else { Quality::Template }, 0.1)));
+        let mut plans = vec![
+            (wanted, Quality::Specific, 0.93),
+            (wanted, Quality::Specific, 0.93),
+            (wanted, Quality::Template, 0.7),
+        ];
+        plans.extend(
+            unwelcome
+                .into_iter()
+                .map(|s| (s, if rng.random_bool(0.8) { Quality::Specific } else { Quality::Template }, 0.1)),
+        );
         plans.push((*ReplyPlan::POOR.choose(&mut rng).unwrap_or(&Strategy::Comfort), Quality::Poor, 0.05));
         let mut last = None;
         for (strategy, quality, target) in plans {
             let reply = Supporter.reply(ReplyPlan { strategy, quality }, &context, &mut rng).text;
             let reading = Reading::of(&reply, &hearing);
-            let material =
-                Material { reply: &reply, line: &detail.say, previous: None, other: "", language, half: 0 };
-            let edits = EDITS
-                .choose(&mut rng)
-                .and_then(|a| Some((*a, gate_measures(&Reading::of(&a.edit(&material, &mut rng)?, &hearing), &hearing))));
+            let material = Material { reply: &reply, line: &detail.say, previous: None, other: "", language, half: 0 };
+            let edits = EDITS.choose(&mut rng).and_then(|a| {
+                Some((*a, gate_measures(&Reading::of(&a.edit(&material, &mut rng)?, &hearing), &hearing)))
+            });
             examples.push(Example {
                 language,
                 target,
@@ -90,4 +98,3 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
     }
     examples
 }
-

@@ -115,7 +115,8 @@ impl Material {
     /// # Errors
     /// When there are too few profiles or reply models to hold some of both out.
     pub fn read(dialogues: &[Recorded], profiles: &ProfileSet) -> Result<Material, TooFew> {
-        let distinct = |name: fn(&Recorded) -> &str| dialogues.iter().map(name).collect::<std::collections::BTreeSet<_>>().len();
+        let distinct =
+            |name: fn(&Recorded) -> &str| dialogues.iter().map(name).collect::<std::collections::BTreeSet<_>>().len();
         let (people, models) = (distinct(|d| &d.id), distinct(|d| &d.model));
         if people < 4 * PROFILES || models < MODELS {
             return Err(TooFew { people, models });
@@ -234,7 +235,9 @@ impl Material {
 
     fn head(&self, kind: Kind, coefficients: &Coefficients) -> Head {
         let n = self.names.len();
-        let places = |from: usize, scale: f32| Places(coefficients[from..from + BUCKETS].iter().map(|c| *c as f32 * scale).collect());
+        let places = |from: usize, scale: f32| {
+            Places(coefficients[from..from + BUCKETS].iter().map(|c| *c as f32 * scale).collect())
+        };
         let round = |v: f32| (v * 1e4).round() / 1e4;
         let mut head = Head {
             intercept: coefficients[coefficients.len() - 1] as f32,
@@ -256,17 +259,20 @@ impl Material {
     /// Fits everything on the recorded replies that `keep` keeps; `unseen` are scores of the three heads for them, each
     /// from heads that had not seen their profile or reply model.
     fn weights(&self, keep: &dyn Fn(usize) -> bool, unseen: &Unseen) -> Weights {
-        let [mut plain, mut reply, mut context] = [(Kind::Plain, &unseen.plain), (Kind::Reply, &unseen.reply), (Kind::Context, &unseen.context)]
-            .map(|(kind, scores)| {
-                let mut head = self.head(kind, &self.coefficients(kind, keep));
-                let kept: Vec<usize> = (0..self.rows.len()).filter(|i| keep(*i) && scores[*i].is_finite()).collect();
-                if !kept.is_empty() {
-                    let shift = self.shift(&kept, scores);
-                    head.intercept -= shift as f32;
-                    head.ten = self.cuts(&kept, scores, shift);
-                }
-                (head, kept)
-            });
+        let [mut plain, mut reply, mut context] =
+            [(Kind::Plain, &unseen.plain), (Kind::Reply, &unseen.reply), (Kind::Context, &unseen.context)].map(
+                |(kind, scores)| {
+                    let mut head = self.head(kind, &self.coefficients(kind, keep));
+                    let kept: Vec<usize> =
+                        (0..self.rows.len()).filter(|i| keep(*i) && scores[*i].is_finite()).collect();
+                    if !kept.is_empty() {
+                        let shift = self.shift(&kept, scores);
+                        head.intercept -= shift as f32;
+                        head.ten = self.cuts(&kept, scores, shift);
+                    }
+                    (head, kept)
+                },
+            );
         if unseen.plain.iter().all(|s| !s.is_finite()) {
             plain.0.ten = context.0.ten;
             reply.0.ten = context.0.ten;
@@ -314,7 +320,10 @@ impl Material {
                 let score = (scores[i] - shift) as f32;
                 let emotion = Emotion::new(i64::from(own)).expect("kept within the scale");
                 sizes[band_index(emotion.band())][usize::from(score > 0.0)].push(score.abs());
-                own = emotion.after(&Appraisal { change: cut(&ten, score, emotion), ..Appraisal::default() }).score().into();
+                own = emotion
+                    .after(&Appraisal { change: cut(&ten, score, emotion), ..Appraisal::default() })
+                    .score()
+                    .into();
             }
             for (band, row) in sizes.iter_mut().enumerate() {
                 for (rise, sizes) in row.iter_mut().enumerate() {
@@ -333,7 +342,8 @@ impl Material {
 
     fn history(&self, kept: &[usize], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
         let mut rows = Rows::new(INPUTS);
-        let (mut target, mut dialogue, mut history, mut own, mut recorded) = (Vec::new(), usize::MAX, History::default(), 40, 40);
+        let (mut target, mut dialogue, mut history, mut own, mut recorded) =
+            (Vec::new(), usize::MAX, History::default(), 40, 40);
         for &i in kept {
             let row = &self.rows[i];
             if row.dialogue != dialogue {
@@ -368,7 +378,12 @@ impl Material {
     /// whose profiles the trees have not seen.
     fn gate(&self, keep: &dyn Fn(usize) -> bool, left_out: Option<attacks::Attack>) -> Gate {
         let mut samples: Vec<(&[f32], f64, f64, usize)> = Vec::new();
-        let recorded = self.rows.iter().enumerate().filter(|(i, _)| keep(*i)).map(|(i, r)| (&r.gate, &r.edits, self.cells[i].0, 1.0));
+        let recorded = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| keep(*i))
+            .map(|(i, r)| (&r.gate, &r.edits, self.cells[i].0, 1.0));
         let written = self.examples.iter().enumerate().map(|(i, e)| (&e.gate, &e.edits, i % PROFILES, 1.5));
         for (gate, edits, fold, weight) in recorded.chain(written) {
             samples.push((gate, 0.0, weight, fold));
@@ -412,7 +427,8 @@ impl Material {
     }
 
     fn cell_fits(&self, kind: Kind, also: Option<(usize, usize)>) -> Vec<((usize, usize), Coefficients)> {
-        let cells: Vec<(usize, usize)> = all_cells().filter(|c| also.is_none_or(|a| a.0 != c.0 && a.1 != c.1)).collect();
+        let cells: Vec<(usize, usize)> =
+            all_cells().filter(|c| also.is_none_or(|a| a.0 != c.0 && a.1 != c.1)).collect();
         cells
             .par_iter()
             .map(|cell| {
@@ -435,7 +451,11 @@ impl Material {
     /// history and gate of that model come from the dialogues it was fitted on, by cross-validation within them.
     ///
     /// `progress` is called after each cell.
-    pub fn cross_validate(&self, dialogues: &[Recorded], progress: &(dyn Fn(usize, usize) + Sync)) -> Vec<(Compared, Option<Guard>)> {
+    pub fn cross_validate(
+        &self,
+        dialogues: &[Recorded],
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Vec<(Compared, Option<Guard>)> {
         let cells: Vec<(usize, usize)> = all_cells().collect();
         let pairs = self.pair_fits();
         let done = std::sync::atomic::AtomicUsize::new(0);
@@ -482,7 +502,8 @@ impl Material {
         pairs
             .into_par_iter()
             .map(|pair| {
-                let keep = |i: usize| !pair.profiles.contains(&self.cells[i].0) && !pair.models.contains(&self.cells[i].1);
+                let keep =
+                    |i: usize| !pair.profiles.contains(&self.cells[i].0) && !pair.models.contains(&self.cells[i].1);
                 let fitted = self.coefficients(Kind::Context, &keep);
                 (pair, fitted)
             })

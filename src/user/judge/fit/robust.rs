@@ -54,7 +54,8 @@ pub fn earned(judge: &Judge, dialogues: &[&Recorded], most: usize, half: usize) 
             turn.line.iter().for_each(|line| hearing.said(line));
         }
         let mut rng = ChaCha8Rng::seed_from_u64(number as u64);
-        let strangers: Vec<&&Recorded> = dialogues.iter().filter(|o| o.id != d.id && o.turns.len() > good.turn).collect();
+        let strangers: Vec<&&Recorded> =
+            dialogues.iter().filter(|o| o.id != d.id && o.turns.len() > good.turn).collect();
         let Some(stranger) = strangers.choose(&mut rng) else { continue };
         let reply = &d.turns[good.turn].reply;
         let line = hearing.line.clone();

@@ -56,7 +56,8 @@ pub(super) fn rows(dialogues: &[Recorded]) -> Vec<Row> {
 fn dialogue_rows(at: usize, all: &[Recorded]) -> Vec<Row> {
     let dialogue = &all[at];
     let mut rng = ChaCha8Rng::seed_from_u64(at as u64);
-    let strangers: Vec<&Recorded> = all.iter().filter(|d| d.id != dialogue.id && d.person.language == dialogue.person.language).collect();
+    let strangers: Vec<&Recorded> =
+        all.iter().filter(|d| d.id != dialogue.id && d.person.language == dialogue.person.language).collect();
     let mut hearing = Hearing::new(Arc::clone(&dialogue.person));
     hearing.said(&dialogue.opening);
     let mut before = dialogue.start;
