@@ -4,6 +4,7 @@ mod audit;
 mod builtin_user;
 mod cli;
 mod evaluate;
+mod judge;
 mod llm_user;
 mod metrics;
 mod objectives;

@@ -11,6 +11,7 @@ mod chat;
 mod compare;
 mod curve;
 mod eval;
+mod judge;
 mod play;
 mod profiles;
 mod recipe;
@@ -18,6 +19,7 @@ mod report;
 mod score;
 mod train;
 mod user;
+mod user_fit;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ enum Command {
     Eval(eval::Args),
     /// Talk with a policy.
     Chat(chat::Args),
+    /// Score recorded dialogues as the calibrated built-in user would.
+    Judge(judge::Args),
     /// Talk with a simulated person yourself.
     Play(play::Args),
     /// Make a page about one or several runs.
@@ -116,6 +120,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Curve(args) => curve::run(args),
+        Command::Judge(args) => judge::run(args),
         Command::Score(args) => score::run(args),
         Command::Audit(args) => audit::run(args),
         Command::User(command) => user::run(command),

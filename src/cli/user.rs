@@ -15,6 +15,8 @@ use super::Ended;
 pub(crate) enum Command {
     /// Measure how readily a simulated user takes what is offered, and how clearly it lets its need be known.
     Probe(ProbeArgs),
+    /// Fit the calibrated built-in user to recorded judgements.
+    Fit(super::user_fit::Args),
 }
 
 /// `rlver user probe`
@@ -46,6 +48,7 @@ pub(crate) struct ProbeArgs {
 pub(crate) fn run(command: Command) -> anyhow::Result<Ended> {
     match command {
         Command::Probe(args) => probe(&args),
+        Command::Fit(args) => super::user_fit::run(&args),
     }
 }
 

@@ -3,7 +3,7 @@ use std::fmt::Display;
 use crate::user::UserChoice;
 use crate::user::llm::engine::check_address;
 
-use super::{Algorithm, Environment, Recipe, RecipeError};
+use super::{Algorithm, EmotionModelChoice, Environment, Recipe, RecipeError};
 
 pub(super) fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
@@ -110,6 +110,9 @@ impl Recipe {
         if self.user.environment == Environment::Challenging && self.user.engine != "builtin" {
             let problem = "is a setting of the built-in user; other users have their own";
             return refuse("user.environment", super::to_toml(&self.user.environment), problem);
+        }
+        if self.user.model != EmotionModelChoice::Rules && self.user.engine != "builtin" {
+            return refuse("user.model", super::to_toml(&self.user.model), "is a setting of the built-in user");
         }
         if self.user.languages.is_empty() {
             return refuse("user.languages", "[]", "at least one language is needed: [\"zh\", \"en\"]");

@@ -15,8 +15,8 @@ mod sections;
 use serde::{Deserialize, Serialize};
 
 pub use choices::{
-    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
-    RolloutIs, SavedType, TurnBaseline,
+    Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
+    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
 };
 pub use error::RecipeError;
 pub use explain::explain;

@@ -10,8 +10,8 @@ use crate::user::llm::engine::ResponseFormat;
 use crate::user::llm::prompt::Variant;
 
 use super::choices::{
-    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
-    RolloutIs, SavedType, TurnBaseline,
+    Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
+    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
 };
 use super::section::section;
 
@@ -54,6 +54,9 @@ section! {
         engine: String = "builtin".into(),
         /// How hard the built-in people are to please: `vanilla`, or `challenging` (RLVER's second environment), where every rise of the emotion counts five points less. Evaluation is always `vanilla`.
         environment: Environment = Environment::Vanilla,
+        /// How the built-in user's emotion moves: `rules` (hand-made, the default) or `calibrated` (fitted to recorded
+        /// judgements of a language model; see `rlver user fit`).
+        model: EmotionModelChoice = EmotionModelChoice::Rules,
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),
         /// Languages to train on; profiles in others are left out.

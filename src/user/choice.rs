@@ -8,8 +8,8 @@ use super::llm::{LlmSettings, LlmUser};
 use super::record::ReplayUser;
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::recipe::{Environment, LlmSection, Recipe, RecipeError};
-use crate::train::curriculum::challenging_user;
+use crate::recipe::{EmotionModelChoice, Environment, LlmSection, Recipe, RecipeError};
+use crate::train::curriculum::challenging;
 use crate::train::load_policy;
 
 /// What `user.engine` may name.
@@ -37,8 +37,8 @@ impl UserChoice {
         }
     }
 
-    /// The recipe that a user given on a command line stands for: `builtin`, `replay:RUN`, `llm:KEY=VALUE,KEY=VALUE…` with
-    /// keys of `[llm]`, or a recipe file, whose `[user]` and `[llm]` count.
+    /// The recipe that a user given on a command line stands for: `builtin`, `builtin:calibrated`, `replay:RUN`,
+    /// `llm:KEY=VALUE,KEY=VALUE…` with keys of `[llm]`, or a recipe file, whose `[user]` and `[llm]` count.
     ///
     /// # Errors
     /// As for recipes.
@@ -50,6 +50,9 @@ impl UserChoice {
             Some(keys) => ("llm", keys),
             None => (spec, ""),
         };
+        if spec == "builtin:calibrated" {
+            return Recipe::parse("user builtin:calibrated", "", &["user.model=\"calibrated\"".to_string()]);
+        }
         let mut set = vec![format!("user.engine={}", toml::Value::from(engine))];
         set.extend(keys.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| format!("llm.{pair}")));
         Recipe::parse(&format!("user {spec}"), "", &set)
@@ -63,10 +66,10 @@ impl Recipe {
     /// When a key, a model or a recorded run cannot be had.
     pub fn open_users(&self) -> Result<Box<dyn UserEngine>, Error> {
         Ok(match UserChoice::parse(&self.user.engine).expect("checked with the recipe") {
-            UserChoice::Builtin => match self.user.environment {
-                Environment::Vanilla => Box::new(BuiltinUser::new()),
-                Environment::Challenging => Box::new(challenging_user()),
-            },
+            UserChoice::Builtin => Box::new(match self.user.environment {
+                Environment::Vanilla => self.builtin_user(),
+                Environment::Challenging => challenging(&self.builtin_user()),
+            }),
             UserChoice::Replay(run) => Box::new(ReplayUser::load(&run)?),
             UserChoice::Llm => Box::new(LlmUser::new(self.open_llm()?, self.llm.settings())),
         })
@@ -79,8 +82,15 @@ impl Recipe {
     pub fn open_evaluation_users(&self) -> Result<Option<Box<dyn UserEngine>>, Error> {
         Ok(match self.user.environment {
             Environment::Vanilla => None,
-            Environment::Challenging => Some(Box::new(BuiltinUser::new())),
+            Environment::Challenging => Some(Box::new(self.builtin_user())),
         })
+    }
+
+    fn builtin_user(&self) -> BuiltinUser {
+        match self.user.model {
+            EmotionModelChoice::Rules => BuiltinUser::new(),
+            EmotionModelChoice::Calibrated => BuiltinUser::calibrated(),
+        }
     }
 
     /// The language model that `[llm]` describes: a server's, or one in this process, on `run.device`.

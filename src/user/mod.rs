@@ -8,6 +8,7 @@ pub mod builtin;
 mod choice;
 mod each;
 mod emotion;
+pub mod judge;
 pub mod llm;
 pub mod probe;
 pub mod record;
