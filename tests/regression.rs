@@ -133,3 +133,30 @@ fn strange_people_can_be_talked_to() {
         }
     }
 }
+
+/// The fitted emotion model took whoever came first under an id for the person, also when a curriculum had changed the
+/// persona since: what a reply was worth depended on who had been heard before.
+#[test]
+fn the_fitted_model_reads_the_person_it_is_given() {
+    let reply = |language| match language {
+        Language::Zh => "你说的房东、猫和那封信，我都听进去了，换了谁心里都不好受。",
+        Language::En => "The landlord, the cat and that letter: I heard all of it, and anybody would be hurt.",
+    };
+    let appraisal = |users: &BuiltinUser, person: &Arc<Profile>| {
+        let start = Emotion::new(50).unwrap();
+        let mut session = users.open(person.clone(), SessionSettings { start, seed: 3 });
+        session.opening().unwrap();
+        session.respond(reply(person.language())).unwrap().appraisal
+    };
+    let mut told_apart = 0;
+    for person in ProfileSet::builtin_train().iter() {
+        let mut changed = Profile::clone(person);
+        changed.player = format!("{}\n{}", changed.player, reply(person.language()));
+        let changed = Arc::new(changed);
+        let fresh = [person, &changed].map(|p| appraisal(&BuiltinUser::calibrated(), p));
+        told_apart += usize::from(fresh[0] != fresh[1]);
+        let users = BuiltinUser::calibrated();
+        assert_eq!([person, &changed].map(|p| appraisal(&users, p)), fresh, "{}", person.id);
+    }
+    assert!(told_apart > 0, "the persona decides something");
+}

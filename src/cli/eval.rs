@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// Profiles (published RLVER JSONL); by default the built-in held-out ones.
     #[arg(long)]
     profiles: Option<PathBuf>,
-    /// The simulated user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
+    /// The simulated user: `builtin`, `builtin:calibrated`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or
+    /// a recipe file.
     #[arg(long, default_value = "builtin")]
     user: String,
     /// Largest share of dialogues whose user may fail.

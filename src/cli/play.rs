@@ -20,7 +20,8 @@ pub(crate) struct Args {
     /// Profiles (published RLVER JSONL); by default the built-in ones, training and held-out.
     #[arg(long)]
     profiles: Option<PathBuf>,
-    /// The simulated user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
+    /// The simulated user: `builtin`, `builtin:calibrated`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or
+    /// a recipe file.
     #[arg(long, default_value = "builtin")]
     user: String,
     /// Where a model in this process computes: flex, cuda[:n], vulkan, wgpu or cpu.

@@ -22,7 +22,8 @@ pub(crate) enum Command {
 /// `rlver user probe`
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArgs {
-    /// The user: `builtin`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or a recipe file.
+    /// The user: `builtin`, `builtin:calibrated`, `llm:KEY=VALUE,…` with keys of `[llm]`, `replay:RUN`, or
+    /// a recipe file.
     #[arg(long, default_value = "builtin")]
     user: String,
     /// Profiles with fixed first lines; by default the built-in held-out ones.
