@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use rlver::dialogue::{Profile, ProfileSet};
-use rlver::user::{Appraisal, Band, Emotion, SessionSettings, UserEngine, UserTurn};
+use rlver::user::{Appraisal, Band, Emotion, SessionSettings, UserTurn};
 
 use super::Ended;
 
