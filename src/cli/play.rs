@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use rlver::dialogue::{Profile, ProfileSet};
-use rlver::user::{Appraisal, Band, Emotion, SessionSettings, UserEngine, UserTurn};
+use rlver::user::{Appraisal, Band, Emotion, SessionSettings, UserTurn};
 
 use super::Ended;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     anyhow::ensure!(args.max_turns > 0, "--max-turns must be at least 1");
     let users = super::user::open_users(&args.user, &args.device)?;
     let mut session = users.open(profile.clone(), SessionSettings { start, seed: args.seed });
-    say!("You are the supporter; {} needs one. (/why /who /scene /quit)\n", users.name());
+    say!("You are the supporter of a simulated person, {}. (/why /who /scene /quit)\n", users.name());
     say!("{}\n", session.opening()?);
     say!("{}", meter(start, None));
     let stdin = std::io::stdin();

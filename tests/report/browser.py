@@ -107,6 +107,9 @@ with sync_playwright() as playwright:
     check("all five fields are there", pane.locator(".turn .chain dl").first.locator("dt").count() == 5)
     check("thoughts are there", "a quiet thought" in pane.inner_text())
     token = pane.locator(".say.reply .tk").nth(1)
+    token.scroll_into_view_if_needed()
+    # Opening scrolls smoothly, which would carry the token away from under the pointer.
+    page.wait_for_timeout(1000)
     token.hover()
     tip = page.locator("#tip")
     check("a token tells its numbers", tip.is_visible() and all(w in tip.inner_text() for w in ("id", "logprob", "ratio", "advantage", "value")), tip.inner_text())

@@ -263,7 +263,12 @@
     document.addEventListener(off, (event) => { if (event.target.token) tip.hidden = true; });
   }
   document.addEventListener("click", (event) => { if (event.target.token) explain(event.target); });
-  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  addEventListener("scroll", () => {
+    if (tip.hidden) return;
+    // A token that is still pointed at keeps its numbers beside it.
+    const held = [...document.querySelectorAll(".tk:hover, .tk:focus")].find((node) => node.token);
+    if (held) explain(held); else tip.hidden = true;
+  }, { passive: true });
 
   const CHAIN = ["content", "fit to the hidden intention", "inner activity", "feeling"];
   const showTurn = (d, turn, t, far) => {
