@@ -2,7 +2,7 @@ use rand::{Rng, RngExt};
 
 use super::phrases::{Bank, Wording};
 use super::plan::{Manner, Quality, ReplyPlan};
-use crate::dialogue::Language;
+use crate::dialogue::{Language, Strategy};
 
 /// What the supporter hears and remembers when it replies.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,13 @@ impl Supporter {
                 Reply { thought, text }
             }
         }
+    }
+
+    /// The one sentence that carries a strategy of [`ReplyPlan::MAIN`], in words that would fit anyone.
+    pub fn sentence(&self, strategy: Strategy, language: Language, rng: &mut (impl Rng + ?Sized)) -> Reply {
+        let bodies = Bank::of(language).wording(strategy).bodies;
+        let body = pick_where(bodies, rng, |b| !b.contains("{key}"));
+        Reply { thought: String::new(), text: body.replace("{feeling}", pick(Bank::of(language).vague_feelings, rng)) }
     }
 
     /// Gives back what was `told`, and says nothing else.

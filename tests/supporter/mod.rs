@@ -113,6 +113,19 @@ fn a_specific_reply_without_a_key_quotes_what_was_told() {
 }
 
 #[test]
+fn the_sentence_of_a_strategy_is_recognised_as_it() {
+    let mut rng = ChaCha8Rng::seed_from_u64(13);
+    for language in Language::ALL {
+        for strategy in ReplyPlan::MAIN {
+            for _ in 0..40 {
+                let text = Supporter.sentence(strategy, language, &mut rng).text;
+                assert!(!text.contains(['{', '}']) && recognise(&text, language).contains(&strategy), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn good_replies_keep_to_their_length_and_end_as_sentences() {
     for language in Language::ALL {
         let bounds = if language == Language::Zh { 15..=60 } else { 12..=40 };

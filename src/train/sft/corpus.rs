@@ -26,9 +26,10 @@ const FITTING_SHARE: f64 = 0.6;
 /// Share of dialogues whose people tell random words.
 const EXCHANGED_SHARE: f64 = 0.5;
 
-/// Share of the copying exercises after which dialogues join the lists, and their share then.
-const QUOTING_FROM: f64 = 0.35;
-const QUOTING_SHARE: f64 = 0.35;
+/// Share of the exercises after which dialogues join the lists, and the shares of the two kinds then.
+const DIALOGUES_FROM: f64 = 0.35;
+const QUOTING_SHARE: f64 = 0.3;
+const FITTING_SHARE_OF_EXERCISES: f64 = 0.3;
 
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
@@ -47,8 +48,10 @@ enum Kind {
     Story,
     /// Random words; replies of mixed quality.
     Exchanged,
-    /// Random words, and hardly anything but their own words as a reply.
+    /// Random words, and nothing but their own words as a reply.
     Quoting,
+    /// Random words, and nothing but the sentence that fits the hidden intention, which only their hints give away.
+    Fitting,
 }
 
 #[derive(Debug)]
@@ -115,7 +118,8 @@ impl Corpus {
     }
 
     /// The exercise batch of about `tokens` tokens after `progress` (0–1) of the exercises: lists to be said back, longer
-    /// and longer, then mostly dialogues in which the supporter gives back the random words it is told.
+    /// and longer, then also dialogues in which the supporter only gives back the random words it is told, or only says
+    /// what fits the hidden intention.
     ///
     /// # Errors
     /// When the chat template cannot render them.
@@ -129,15 +133,21 @@ impl Corpus {
     ) -> Result<Vec<SftRow>, Error> {
         let mut rng = generator(seed);
         let users = BuiltinUser::new();
-        let quoting = if progress < QUOTING_FROM { 0.0 } else { QUOTING_SHARE };
         let (mut rows, mut total) = (Vec::new(), 0);
         while total < tokens {
-            let new = if rng.random_bool(quoting) {
-                let profile = profiles.get(rng.random_range(0..profiles.len()));
-                let kind = Kind::Quoting;
-                Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng).rows(policy, 0.0)?
-            } else {
-                vec![self.words.list_row(policy, progress, &mut rng)?]
+            let draw: f64 = if progress < DIALOGUES_FROM { 1.0 } else { rng.random() };
+            let kind = match draw {
+                d if d < QUOTING_SHARE => Some(Kind::Quoting),
+                d if d < QUOTING_SHARE + FITTING_SHARE_OF_EXERCISES => Some(Kind::Fitting),
+                _ => None,
+            };
+            let new = match kind {
+                Some(kind) => {
+                    let profile = profiles.get(rng.random_range(0..profiles.len()));
+                    Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng)
+                        .rows(policy, 0.0)?
+                }
+                None => vec![self.words.list_row(policy, progress, &mut rng)?],
             };
             total += new.iter().map(|r| r.ids.len()).sum::<usize>();
             rows.extend(new);
@@ -178,6 +188,7 @@ impl Scripted {
             }
             let reply = match (kind, context.told) {
                 (Kind::Quoting, Some(told)) => Supporter.quote(told, profile.language(), rng),
+                (Kind::Fitting, _) => Supporter.sentence(fitting(profile.intention()), profile.language(), rng),
                 _ => Supporter.reply(plan, &context, rng),
             };
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
@@ -189,7 +200,7 @@ impl Scripted {
                 answer: answer.line,
                 farewell,
             });
-            if farewell && kind != Kind::Quoting {
+            if farewell && matches!(kind, Kind::Story | Kind::Exchanged) {
                 break;
             }
         }
