@@ -140,7 +140,7 @@ impl Judge {
 
     /// The guard that refuses the reply: a rule, or the gate.
     pub fn guard(&self, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
-        rule(reading, hearing).or_else(|| self.passes_not(reading, hearing).then_some(Guard::Corrupted))
+        rule(reading, hearing).or_else(|| self.gate_refuses(reading, hearing).then_some(Guard::Corrupted))
     }
 
     /// As [`Judge::guard`], for the reply and for what remains of it without lists: a list is no way past a guard.
@@ -148,7 +148,7 @@ impl Judge {
         self.guard(reading, hearing).or_else(|| self.guard(&without_lists(reply, reading, hearing)?.1, hearing))
     }
 
-    fn passes_not(&self, reading: &Reading, hearing: &Hearing) -> bool {
+    fn gate_refuses(&self, reading: &Reading, hearing: &Hearing) -> bool {
         let gate = &self.weights.gate;
         trees::sum(&gate.trees, &gate_measures(reading, hearing)) > gate.threshold
     }
