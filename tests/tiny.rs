@@ -25,15 +25,32 @@ pub(crate) const HIDDEN: usize = 32;
 /// Rows the tiny head has beyond the tokenizer's ids.
 pub(crate) const EXTRA: usize = 24;
 
-/// A byte-level BPE of about 600 ids that knows the system prompts well, so that prompts are short.
+/// A byte-level BPE of 600 ids that knows the system prompts well, so that prompts are short, and the words of scripted
+/// replies as tokens of which each has one successor.
 pub(crate) fn tokenizer() -> Tokenizer {
     let prompts = [ReplyMode::Direct, ReplyMode::Think]
         .into_iter()
         .flat_map(|mode| rlver::dialogue::Language::ALL.map(|language| prompt::system(mode, language)));
-    let scripted = "<think>sad</think>sorry";
+    let scripted = "<think></think>\nsad\nsorry\nthink";
     let texts: Vec<&str> = prompts.chain(["system user assistant", scripted, scripted, scripted]).collect();
-    let texts = texts.iter().cycle().take(3 * texts.len()).copied();
-    let json = train_bpe(texts, 600, &QWEN_SPECIAL_TOKENS).expect("a corpus this size trains");
+    let profiles = ProfileSet::builtin_heldout();
+    let more = profiles.iter().map(|p| p.scene.as_str());
+    let texts = texts.iter().cycle().take(30 * texts.len()).copied().chain(more);
+    let joined = [("<", "think"), (">", "sad"), (">", "sorry")];
+    let json = train_bpe(texts, 600 - joined.len(), &QWEN_SPECIAL_TOKENS).expect("a corpus this size trains");
+    let mut json: serde_json::Value = serde_json::from_slice(&json).expect("we write JSON");
+    for (left, right) in joined {
+        let model = &mut json["model"];
+        let next = model["vocab"].as_object().expect("a vocabulary").len();
+        let pair = if model["merges"][0].is_string() {
+            format!("{left} {right}").into()
+        } else {
+            serde_json::json!([left, right])
+        };
+        model["vocab"][format!("{left}{right}")] = next.into();
+        model["merges"].as_array_mut().expect("merges").push(pair);
+    }
+    let json = serde_json::to_vec(&json).expect("it was JSON");
     Tokenizer::from_bytes(&json, &chatml_config()).expect("what we train, we load")
 }
 

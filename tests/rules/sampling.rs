@@ -29,15 +29,17 @@ fn rule_6_ids_beyond_the_tokenizer_are_never_sampled() {
     let policy = tiny::policy();
     let known = policy.vocabulary();
     assert_eq!(policy.model.config().vocab_size, known + tiny::EXTRA);
+    let mut tempted = 0;
     for temperature in [0.0, 0.7, 1.0, 5.0] {
         for episode in hold(&policy, 6, temperature, 4) {
             let row = &episode.rows[0];
             let ids = row.ids();
             assert!(ids.iter().all(|id| (*id as usize) < known));
             let first = row.action_mask().iter().position(|a| *a).unwrap();
-            assert!(argmax(&next_logits(&policy, &ids[..first])) >= known, "the head likes an unknown id best");
+            tempted += usize::from(argmax(&next_logits(&policy, &ids[..first])) >= known);
         }
     }
+    assert!(tempted >= 12, "the head likes an unknown id best in only {tempted} of 24 dialogues");
 }
 
 #[test]
