@@ -28,6 +28,8 @@ pub enum Purpose {
     Corpus = 6,
     /// Initial weights.
     Weights = 7,
+    /// The states people come in.
+    Curriculum = 8,
 }
 
 #[cfg(test)]

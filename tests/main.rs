@@ -10,4 +10,5 @@ mod profiles;
 mod regression;
 mod rules;
 mod supporter;
+mod tensors;
 mod tiny;

@@ -285,6 +285,7 @@ pub(crate) fn jobs(n: usize) -> Vec<Job> {
         dialogue: 100 + i as u64,
         group: i as u64,
         profile: profiles.get(i * 37 % profiles.len()).clone(),
+        start: None,
         user_seed: 7 + i as u64,
         sampling_seed: 900 + i as u64,
     };

@@ -106,7 +106,14 @@ pub(crate) enum Store {
     Add,
 }
 
+/// Up to this many results, `gemm` adds products of adjacent rows and columns across vector lanes.
+const LARGEST_HORIZONTAL: usize = 16 * 16;
+
 /// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
+///
+/// A row of the result is the same to the bit whatever other rows are computed with it (as long as n > 1), so that a
+/// token gets the same log-probability alone, in any batch, cached or packed. The library would take other paths, which
+/// add in another order, for one row and for small results.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn matmul(
     [m, n, k]: [usize; 3],
@@ -122,6 +129,19 @@ pub(crate) fn matmul(
         return;
     }
     assert!((m - 1) * dst_stride + n <= dst.len() && a.fits(m, k) && b.fits(k, n), "matmul: out of bounds");
+    if m == 1 && n > 1 && k > 0 {
+        // The row stands twice.
+        let mut two = [&dst[..n], &dst[..n]].concat();
+        matmul([2, n, k], &mut two, n, store, View { row_stride: 0, ..a }, b, scale, threads);
+        dst[..n].copy_from_slice(&two[..n]);
+        return;
+    }
+    if n > 1 && m * n <= LARGEST_HORIZONTAL && a.col_stride == 1 && b.row_stride == 1 {
+        // Columns of `a` adjacent instead of rows: no dot products across vector lanes.
+        let columns: Vec<f32> = (0..k).flat_map(|c| (0..m).map(move |r| a.data[r * a.row_stride + c])).collect();
+        let a = View { data: &columns, row_stride: 1, col_stride: m };
+        return matmul([m, n, k], dst, dst_stride, store, a, b, scale, threads);
+    }
     if k == 0 {
         if store == Store::Set {
             dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
@@ -173,6 +193,29 @@ mod tests {
             x += 0.0137;
         }
         assert!(exp(-1e30) < 2e-38 && exp(-1e30) >= 0.0);
+    }
+
+    /// Sizes around every switch of the library: one row, small results, edges of its tiles and of its depth blocks.
+    #[test]
+    fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
+        let value = |i: usize| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
+        for k in [3, 32, 192, 700] {
+            for n in [2, 5, 85, 86, 300] {
+                let b: Vec<f32> = (0..n * k).map(value).collect();
+                let a: Vec<f32> = (0..70 * k).map(|i| value(i + 17)).collect();
+                for b in [View::rows(&b, k).t(), View::rows(&b, n)] {
+                    let product = |m: usize| {
+                        let mut dst = vec![0.5f32; m * n];
+                        matmul([m, n, k], &mut dst, n, Store::Add, View::rows(&a, k), b, 0.3, ONE);
+                        dst
+                    };
+                    let all = product(70);
+                    for m in [1, 2, 3, 7, 16, 33, 64] {
+                        assert!(product(m)[..] == all[..m * n], "m {m}, n {n}, k {k}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub fn hold_dialogues(
             dialogue: repeat * profiles.len() as u64 + i,
             group: i,
             profile: profile.clone(),
+            start: None,
             user_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::User as u64, repeat, i]),
             sampling_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::Sampling as u64, repeat, i]),
         })

@@ -25,9 +25,10 @@ mod shaping;
 mod value_loss;
 
 pub use advantage::{
-    AdvantageEstimator, DistancePotential, Gae, GroupAdvantages, GroupStats, REWARD_TOLERANCE, ReinforcePlusPlus,
-    StdConvention, TurnCredit, TurnTrace, distance_potential, gae, gae_actions, gae_rlver, group_advantages,
-    last_action, place_terminal_reward, reinforce_plus_plus, remax, reward_to_go, turn_centred,
+    AdvantageEstimator, DistancePotential, Gae, GroupAdvantages, GroupScale, GroupStats, REWARD_TOLERANCE,
+    ReinforcePlusPlus, StdConvention, TurnAdvantages, TurnCredit, TurnRewards, TurnTrace, distance_potential, gae,
+    gae_actions, gae_rlver, group_advantages, last_action, place_terminal_reward, reinforce_plus_plus, remax,
+    reward_to_go, turn_centred, turn_rloo,
 };
 pub use aggregation::{Aggregation, RowShape, token_weights};
 pub use entropy::{entropy, entropy_grad, logprob, logprob_grad};

@@ -1,15 +1,12 @@
 use std::fmt::Display;
 
-use crate::dialogue::think::ReplyMode;
-use crate::objective::{AdvantageEstimator, KlEstimator};
+use super::{Algorithm, Environment, Recipe, RecipeError};
 
-use super::{Algorithm, KlUse, Recipe, RecipeError};
-
-fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
+pub(super) fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
 }
 
-fn at_least(key: &'static str, value: usize, least: usize) -> Result<(), RecipeError> {
+pub(super) fn at_least(key: &'static str, value: usize, least: usize) -> Result<(), RecipeError> {
     if value < least { refuse(key, value, format!("must be at least {least}")) } else { Ok(()) }
 }
 
@@ -19,7 +16,7 @@ fn between(key: &'static str, value: usize, least: usize, most: usize) -> Result
     if value > most { refuse(key, value, format!("must be at most {most}")) } else { Ok(()) }
 }
 
-fn within(key: &'static str, value: f64, low: f64, high: f64) -> Result<(), RecipeError> {
+pub(super) fn within(key: &'static str, value: f64, low: f64, high: f64) -> Result<(), RecipeError> {
     if !(value >= low && value <= high) {
         return refuse(key, value, format!("must lie between {low} and {high}"));
     }
@@ -36,6 +33,7 @@ impl Recipe {
             return self.check_sft();
         }
         self.check_rollout()?;
+        self.check_curriculum()?;
         self.check_objective()
     }
 
@@ -66,6 +64,8 @@ impl Recipe {
         between("sft.max_positions", s.max_positions, 1, 1_000_000_000)?;
         between("sft.dialogues", s.dialogues, 1, 100_000_000)?;
         at_least("sft.batch_tokens", s.batch_tokens, 256)?;
+        at_least("sft.copy_batch_tokens", s.copy_batch_tokens, 256)?;
+        between("sft.copy_steps", s.copy_steps, 0, self.run.steps)?;
         within("sft.think_share", s.think_share, 0.0, 1.0)?;
         within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
         if s.heads == 0 || s.kv_heads == 0 || !s.heads.is_multiple_of(s.kv_heads) {
@@ -102,69 +102,22 @@ impl Recipe {
         if self.user.engine != "builtin" {
             return refuse("user.engine", &self.user.engine, "unknown simulated user; available: builtin");
         }
+        if self.user.environment == Environment::Challenging && self.user.engine != "builtin" {
+            let problem = "is a setting of the built-in user; other users have their own";
+            return refuse("user.environment", super::to_toml(&self.user.environment), problem);
+        }
         if self.user.languages.is_empty() {
             return refuse("user.languages", "[]", "at least one language is needed: [\"zh\", \"en\"]");
         }
         Ok(())
     }
 
-    fn check_objective(&self) -> Result<(), RecipeError> {
-        let (o, r) = (&self.objective, &self.rollout);
-        within("objective.gamma", o.gamma, 0.0, 1.0)?;
-        within("objective.turn_gamma", o.turn_gamma, 0.0, 1.0)?;
-        within("objective.lambda", o.lambda, 0.0, 1.0)?;
-        within("objective.clip_low", o.clip_low, 0.0, 1.0)?;
-        within("objective.clip_high", o.clip_high, 0.0, 1e6)?;
-        within("objective.value_clip", o.value_clip, 0.0, f64::MAX)?;
-        within("objective.entropy_coef", o.entropy_coef, 0.0, 10.0)?;
-        within("objective.kl_coef", o.kl_coef, 0.0, 1e3)?;
-        at_least("objective.ppo_epochs", o.ppo_epochs, 1)?;
-        at_least("objective.micro_batch_tokens", o.micro_batch_tokens, 1)?;
-        if o.dual_clip != 0.0 && o.dual_clip <= 1.0 {
-            return refuse("objective.dual_clip", o.dual_clip, "must be above 1, or 0 to turn it off");
-        }
-        let advantage = super::to_toml(&o.advantage);
-        let critic_advantage = matches!(o.advantage, AdvantageEstimator::Gae | AdvantageEstimator::GaeRlver);
-        match self.run.algorithm {
-            Algorithm::Ppo if !critic_advantage => {
-                return refuse(
-                    "objective.advantage",
-                    advantage,
-                    "needs no critic; set run.algorithm = \"grpo\", or use advantage = \"gae\"",
-                );
-            }
-            Algorithm::Grpo if critic_advantage => {
-                return refuse(
-                    "objective.advantage",
-                    advantage,
-                    "needs a critic; set run.algorithm = \"ppo\", or use advantage = \"grpo\"",
-                );
-            }
-            _ => {}
-        }
-        if o.advantage.needs_groups() && r.n < 2 {
-            return refuse("rollout.n", r.n, "a group baseline needs at least 2 dialogues per profile");
-        }
-        if o.advantage == AdvantageEstimator::Remax {
-            return refuse(
-                "objective.advantage",
-                advantage,
-                "needs greedy baseline rollouts, which are not implemented",
-            );
-        }
-        if o.mini_batch > r.dialogues * r.n {
-            return refuse(
-                "objective.mini_batch",
-                o.mini_batch,
-                format!("is larger than the step's {} dialogues (rollout.dialogues x rollout.n)", r.dialogues * r.n),
-            );
-        }
-        if o.kl == KlUse::Loss && o.kl_estimator != KlEstimator::K3 {
-            return refuse("objective.kl_estimator", super::to_toml(&o.kl_estimator), "the KL loss supports k3");
-        }
-        if r.mode == ReplyMode::Think && o.kl == KlUse::Reward && o.gamma < 1.0 {
-            return refuse("objective.gamma", o.gamma, "must be 1 with per-turn rows and a KL penalty in the reward");
-        }
-        Ok(())
+    fn check_curriculum(&self) -> Result<(), RecipeError> {
+        let c = &self.curriculum;
+        within("curriculum.exploration", c.exploration, 0.0, 100.0)?;
+        within("curriculum.rehearsal", c.rehearsal, 0.0, 1.0)?;
+        within("curriculum.sharpness", c.sharpness, 0.0, 1e3)?;
+        within("curriculum.memory", c.memory, 0.0, 1.0)?;
+        between("curriculum.pass_emotion", c.pass_emotion.into(), 1, 100)
     }
 }

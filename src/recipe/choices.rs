@@ -45,6 +45,60 @@ pub enum RewardPlacement {
     EmotionPotential,
 }
 
+/// How the coefficient of the KL moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KlControl {
+    /// Not at all.
+    Fixed,
+    /// Toward a target divergence (Ziegler et al. 2019, section 2.2).
+    Adaptive,
+}
+
+/// Whether the policy loss is weighted by trainer's over sampler's probability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RolloutIs {
+    /// No.
+    None,
+    /// Each token by its own ratio.
+    Token,
+    /// All tokens of a row by the product of their ratios.
+    Sequence,
+}
+
+/// How hard people are to please.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Environment {
+    /// A step in the right direction counts.
+    Vanilla,
+    /// Only what meets the hidden intention raises the emotion.
+    Challenging,
+}
+
+/// What decides in which state people come to talk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurriculumChoice {
+    /// Nothing: everybody comes as their profile says.
+    None,
+    /// The outer loop of Dual-Loop Self-Evolution (arXiv 2608.10626).
+    DualLoop,
+}
+
+/// Which dialogues a turn is judged against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnBaseline {
+    /// All dialogues of the step.
+    Step,
+    /// Dialogues whose users have the same hidden intention and language.
+    Intention,
+    /// Dialogues of the same group, which share their profile.
+    Group,
+}
+
 /// Where the old policy's log-probabilities come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

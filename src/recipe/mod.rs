@@ -4,6 +4,7 @@
 //! values and impossible combinations before anything is loaded. [`explain`] writes the reference of all keys.
 
 mod check;
+mod check_objective;
 mod choices;
 mod error;
 mod explain;
@@ -13,13 +14,16 @@ mod sections;
 
 use serde::{Deserialize, Serialize};
 
-pub use choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
+pub use choices::{
+    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
+    RolloutIs, SavedType, TurnBaseline,
+};
 pub use error::RecipeError;
 pub use explain::explain;
 pub use section::Key;
 pub use sections::{
-    CheckpointSection, EvalSection, ModelSection, ObjectiveSection, OptimizerSection, RolloutSection, RunSection,
-    SftSection, UserSection,
+    CheckpointSection, CurriculumSection, EvalSection, ModelSection, ObjectiveSection, OptimizerSection,
+    RolloutSection, RunSection, SftSection, UserSection,
 };
 
 /// A validated description of a run.
@@ -36,6 +40,8 @@ pub struct Recipe {
     pub rollout: RolloutSection,
     /// `[objective]`
     pub objective: ObjectiveSection,
+    /// `[curriculum]`
+    pub curriculum: CurriculumSection,
     /// `[optimizer]`
     pub optimizer: OptimizerSection,
     /// `[eval]`
@@ -64,6 +70,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "user", about: UserSection::ABOUT, keys: UserSection::KEYS },
     Section { name: "rollout", about: RolloutSection::ABOUT, keys: RolloutSection::KEYS },
     Section { name: "objective", about: ObjectiveSection::ABOUT, keys: ObjectiveSection::KEYS },
+    Section { name: "curriculum", about: CurriculumSection::ABOUT, keys: CurriculumSection::KEYS },
     Section { name: "optimizer", about: OptimizerSection::ABOUT, keys: OptimizerSection::KEYS },
     Section { name: "eval", about: EvalSection::ABOUT, keys: EvalSection::KEYS },
     Section { name: "checkpoint", about: CheckpointSection::ABOUT, keys: CheckpointSection::KEYS },

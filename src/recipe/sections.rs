@@ -2,9 +2,15 @@
 
 use crate::dialogue::Language;
 use crate::dialogue::think::ReplyMode;
-use crate::objective::{AdvantageEstimator, Aggregation, KlEstimator, LrDecay, StdConvention};
+use crate::objective::{
+    AdvantageEstimator, Aggregation, CispoBounds, CorrectionMode, KlClamp, KlEstimator, LrDecay, PolicyLossKind,
+    StdConvention, TurnCredit,
+};
 
-use super::choices::{Algorithm, KernelChoice, KlUse, LogprobSource, RewardPlacement, SavedType};
+use super::choices::{
+    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
+    RolloutIs, SavedType, TurnBaseline,
+};
 use super::section::section;
 
 section! {
@@ -44,6 +50,8 @@ section! {
     UserSection {
         /// The simulated user: `builtin`.
         engine: String = "builtin".into(),
+        /// How hard the built-in people are to please: `vanilla`, or `challenging` (RLVER's second environment), where only what meets the hidden intention raises the emotion. Evaluation is always `vanilla`.
+        environment: Environment = Environment::Vanilla,
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),
         /// Languages to train on; profiles in others are left out.
@@ -86,24 +94,38 @@ section! {
 section! {
     /// What is optimised. `docs/objectives.md` has the formula and source of every choice.
     ObjectiveSection {
-        /// Advantage estimator: `gae` (needs `algorithm = "ppo"`), `gae-rlver`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline`.
+        /// Advantage estimator. With a critic (`algorithm = "ppo"`): `gae`, `gae-rlver`. Without: `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus_baseline` compare the dialogues of a group; `reinforce_plus_plus` and `remax` (against a greedy dialogue) need no group; `turn-rloo` and `distance-potential` judge every turn.
         advantage: AdvantageEstimator = AdvantageEstimator::Gae,
-        /// Where a dialogue's reward goes: `terminal` (RLVER), or `emotion-potential`: each turn's emotion change on that turn (for estimators that work token by token).
+        /// Where a dialogue's reward goes: `terminal` (RLVER), or `emotion-potential`: each turn's emotion change on that turn. For `gae`, `gae-rlver` and `reinforce_plus_plus`; the others place it themselves.
         reward: RewardPlacement = RewardPlacement::Terminal,
         /// Discount γ per action token.
         gamma: f64 = 1.0,
-        /// Further discount from one turn to the next, for `gae`; 1 leaves turns alone.
+        /// Discount from one turn to the next, for `gae` (beside γ), `turn-rloo` and `distance-potential`; 1 leaves turns alone.
         turn_gamma: f64 = 1.0,
+        /// Whom `turn-rloo` judges a turn against: `step` (all other dialogues of the step), `intention` (those with the same hidden intention and language) or `group` (those with the same profile).
+        turn_baseline: TurnBaseline = TurnBaseline::Step,
+        /// Share of the immediate decrease in `distance-potential`; the rest goes to the return.
+        immediate: f64 = 0.5,
+        /// Credit per turn on top of a group estimator: `none`, or `turn-centred` (CTC-GRPO).
+        turn_credit: TurnCredit = TurnCredit::None,
+        /// `turn-centred` adds this times the turn's reward minus the dialogue's mean turn reward (rewards on the 0–1 scale).
+        turn_alpha: f64 = 1.0,
         /// GAE's λ.
         lambda: f64 = 1.0,
-        /// Whether GAE advantages are whitened over all action tokens of the step.
+        /// Whether advantages are whitened over the step: `gae`'s over its action tokens, `turn-rloo`'s over its turns.
         whiten: bool = true,
         /// Standard deviation of group advantages: `verl` (ε 1e-6), `trl` (ε 1e-4) or `trl-batch`.
         std_convention: StdConvention = StdConvention::Verl,
+        /// `grpo` divides by at least this standard deviation.
+        std_floor: f64 = 0.0,
+        /// Policy loss: `clip` (PPO), `gspo` (one ratio per row) or `cispo`.
+        policy_loss: PolicyLossKind = PolicyLossKind::Clip,
         /// The probability ratio is clipped below at 1 − this.
         clip_low: f64 = 0.2,
         /// The probability ratio is clipped above at 1 + this.
         clip_high: f64 = 0.2,
+        /// What the clip range means to `cispo`: `verl` (1 − low, 1 + high) or `trl` (0, high).
+        cispo_bounds: CispoBounds = CispoBounds::Verl,
         /// Dual clip: bound of the loss for negative advantages, as a multiple of −A; 0 turns it off.
         dual_clip: f64 = 3.0,
         /// Values move at most this far from the old ones in the value loss; 0 turns it off.
@@ -114,10 +136,18 @@ section! {
         entropy_coef: f64 = 0.001,
         /// KL to the starting policy: `none`, `loss` or `reward`.
         kl: KlUse = KlUse::None,
-        /// Estimator of the KL: `k1`, `k2`, `k3`, … (`loss` supports `k3`).
+        /// Estimator of the KL: `k1`, `k2`, `k3`, `abs`, or `k1+` and `k3+`, whose gradient is `k2`'s.
         kl_estimator: KlEstimator = KlEstimator::K3,
-        /// Coefficient of the KL.
+        /// Whether `k3` is bounded: `verl` (±20 before, ±10 after the exponential) or `none` (TRL).
+        kl_clamp: KlClamp = KlClamp::Verl,
+        /// Coefficient of the KL; with `kl_control = "adaptive"` the one it starts with.
         kl_coef: f64 = 0.001,
+        /// `fixed`, or `adaptive`: the coefficient moves toward `kl_target`.
+        kl_control: KlControl = KlControl::Fixed,
+        /// KL per token that the adaptive coefficient holds.
+        kl_target: f64 = 0.1,
+        /// Rows over which the adaptive coefficient may change by its own size.
+        kl_horizon: f64 = 10_000.0,
         /// Optimizer passes over each step's data.
         ppo_epochs: usize = 1,
         /// Dialogues per optimizer step; 0 means all of the step.
@@ -126,8 +156,44 @@ section! {
         micro_batch_tokens: usize = 8192,
         /// Old log-probabilities: `recompute` by the trainer, or `rollout` as sampled (saves a forward pass).
         old_logprobs: LogprobSource = LogprobSource::Recompute,
+        /// Rollout importance correction: weights the policy loss by recomputed over sampled probability, per `token` or `sequence`; `none` turns it off.
+        rollout_is: RolloutIs = RolloutIs::None,
+        /// What happens to such a weight outside its bounds: `truncate` or `mask`.
+        rollout_is_mode: CorrectionMode = CorrectionMode::Truncate,
+        /// Its upper bound.
+        rollout_is_threshold: f64 = 2.0,
+        /// Its lower bound; 0 for none.
+        rollout_is_threshold_lower: f64 = 0.0,
+        /// DAPO's dynamic sampling: groups whose rewards are equal are left out, and others are sampled for them.
+        dynamic_sampling: bool = false,
+        /// Rounds of sampling that `dynamic_sampling` may spend on a step, the first included; then it trains on what there is.
+        max_rounds: usize = 3,
+        /// DAPO's overlong shaping: the last so many tokens before `rollout.max_new_tokens` cost a reply reward; 0 turns it off.
+        overlong_buffer: usize = 0,
+        /// What a reply of full length costs its dialogue, divided by the dialogue's number of replies.
+        overlong_factor: f64 = 1.0,
+        /// Whether dialogues cut off by the context length are left out of the loss (they still count in baselines).
+        overlong_mask: bool = false,
         /// Steps in which only the critic learns.
         critic_warmup: usize = 0,
+    }
+}
+
+section! {
+    /// In which state people come to talk: how much they disclose, how agitated they are, how much they trust.
+    CurriculumSection {
+        /// `none`, or `dual-loop`: states are drawn where about half of the dialogues succeed (Dual-Loop Self-Evolution).
+        controller: CurriculumChoice = CurriculumChoice::None,
+        /// Final emotion from which a dialogue counts as passed.
+        pass_emotion: u8 = 60,
+        /// Weight of the exploration bonus for states that were rarely met.
+        exploration: f64 = 0.3,
+        /// Share of dialogues whose state is drawn uniformly.
+        rehearsal: f64 = 0.2,
+        /// Sharpness of the preference for states near a pass rate of one half.
+        sharpness: f64 = 5.0,
+        /// What a past dialogue counts one step later; the policy changes, so old outcomes fade.
+        memory: f64 = 0.9,
     }
 }
 
@@ -210,6 +276,10 @@ section! {
         think_share: f64 = 0.25,
         /// Tokens per optimizer step.
         batch_tokens: usize = 8192,
+        /// Steps at the beginning that teach to say back what was said: lists and random words.
+        copy_steps: usize = 0,
+        /// Tokens per step of those.
+        copy_batch_tokens: usize = 2048,
         /// Weight of the user's tokens in the loss; the assistant's have weight 1.
         user_weight: f64 = 0.2,
     }

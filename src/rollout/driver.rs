@@ -21,6 +21,8 @@ pub struct Job {
     pub group: u64,
     /// Whom to talk with.
     pub profile: Arc<Profile>,
+    /// The emotion this dialogue starts with, where it is not the rollout's.
+    pub start: Option<Emotion>,
     /// Seed of the user's choices.
     pub user_seed: u64,
     /// Seed of the sampling.
@@ -127,6 +129,7 @@ struct Dialogue {
 
 impl Dialogue {
     fn open(job: Job, users: &dyn UserEngine, settings: RolloutSettings) -> Dialogue {
+        let settings = RolloutSettings { start: job.start.unwrap_or(settings.start), ..settings };
         let session = users.open(job.profile.clone(), SessionSettings { start: settings.start, seed: job.user_seed });
         Dialogue {
             system: prompt::system(settings.mode, job.profile.language()),

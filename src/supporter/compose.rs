@@ -2,7 +2,7 @@ use rand::{Rng, RngExt};
 
 use super::phrases::{Bank, Wording};
 use super::plan::{Manner, Quality, ReplyPlan};
-use crate::dialogue::Language;
+use crate::dialogue::{Language, Strategy};
 
 /// What the supporter hears and remembers when it replies.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +14,8 @@ pub struct ReplyContext<'a> {
     /// The noun phrase the last disclosed detail is about, verbatim in the line; `None` before anything was disclosed,
     /// and then a specific reply can only be worded like a template.
     pub key: Option<&'a str>,
+    /// The sentence the person just told something with. A specific reply without a key quotes its first clause.
+    pub told: Option<&'a str>,
     /// The keys of the details before that one, oldest first.
     pub earlier_keys: &'a [&'a str],
     /// Number of replies given before this one.
@@ -45,9 +47,10 @@ impl Supporter {
         let bank = Bank::of(context.language);
         match plan.manner() {
             Manner::Good(strategy) => {
-                let key = context.key.filter(|_| plan.quality == Quality::Specific);
-                let slots = Slots::new(bank, key, context, rng);
-                good_reply(bank, bank.wording(strategy), &slots, context, rng)
+                let specific = plan.quality == Quality::Specific;
+                let slots = Slots::new(bank, context.key.filter(|_| specific), context, rng);
+                let quote = context.told.filter(|_| specific && slots.key.is_none()).map(|told| quoted(bank, told));
+                good_reply(bank, bank.wording(strategy), &slots, quote.as_deref(), context, rng)
             }
             Manner::Poor(fault) => {
                 let poor = bank.poor(fault);
@@ -58,12 +61,27 @@ impl Supporter {
             }
         }
     }
+
+    /// The one sentence that carries a strategy of [`ReplyPlan::MAIN`], in words that would fit anyone.
+    pub fn sentence(&self, strategy: Strategy, language: Language, rng: &mut (impl Rng + ?Sized)) -> Reply {
+        let bodies = Bank::of(language).wording(strategy).bodies;
+        let body = pick_where(bodies, rng, |b| !b.contains("{key}"));
+        Reply { thought: String::new(), text: body.replace("{feeling}", pick(Bank::of(language).vague_feelings, rng)) }
+    }
+
+    /// Gives back what was `told`, and says nothing else.
+    pub fn quote(&self, told: &str, language: Language, rng: &mut (impl Rng + ?Sized)) -> Reply {
+        let bank = Bank::of(language);
+        let text = pick(bank.quoting_openers, rng).replace("{quote}", &quoted(bank, told));
+        Reply { thought: String::new(), text }
+    }
 }
 
 fn good_reply(
     bank: &Bank,
     wording: &Wording,
     slots: &Slots,
+    quote: Option<&str>,
     context: &ReplyContext<'_>,
     rng: &mut (impl Rng + ?Sized),
 ) -> Reply {
@@ -81,12 +99,16 @@ fn good_reply(
             (opener, pick_where(wording.bodies, rng, |b| !has_key(b)))
         }
         Some(_) => (pick(bank.plain_openers, rng), pick_where(wording.bodies, rng, has_key)),
-        None => (pick(bank.plain_openers, rng), pick_where(wording.bodies, rng, |b| !has_key(b))),
+        None => {
+            let openers = if quote.is_some() { bank.quoting_openers } else { bank.plain_openers };
+            (pick(openers, rng), pick_where(wording.bodies, rng, |b| !has_key(b)))
+        }
     };
+    let opener = slots.fill(opener).replace("{quote}", quote.unwrap_or_default());
     let closer = pick_where(wording.closers, rng, |c| context.turn < LATE_TURN || !c.ends_with(['?', '？']));
     let wants_closer = rng.random_bool(0.55);
 
-    let mut text = bank.join(&slots.fill(opener), &slots.fill(body));
+    let mut text = bank.join(&opener, &slots.fill(body));
     let longer = bank.join(&text, closer);
     if bank.length(&text) < bank.shortest || wants_closer && bank.length(&longer) <= bank.longest {
         text = longer;
@@ -95,6 +117,17 @@ fn good_reply(
     let head = pick(if slots.key.is_some() { bank.keyed_thoughts } else { bank.plain_thoughts }, rng);
     Reply { thought: bank.join(&slots.fill(head), pick(wording.intents, rng)), text }
 }
+
+/// The first clause of what was told, or the first two when one says too little, as a sentence.
+fn quoted(bank: &Bank, told: &str) -> String {
+    let told = told.trim();
+    let mut ends = told.match_indices(|c: char| CLAUSE_ENDS.contains(&c)).map(|(at, _)| at);
+    let end = ends.find(|at| bank.length(&told[..*at]) >= bank.shortest_quote).unwrap_or(told.len());
+    format!("{}{}", told[..end].trim_end_matches(|c: char| CLAUSE_ENDS.contains(&c)), bank.full_stop)
+}
+
+/// Where a clause ends.
+const CLAUSE_ENDS: [char; 14] = [',', '.', ';', ':', '!', '?', '，', '。', '；', '：', '！', '？', '…', '—'];
 
 /// What the slots of a pattern stand for in one reply.
 struct Slots {

@@ -102,11 +102,11 @@ fn main_of(strategy: Strategy) -> Strategy {
     }
 }
 
-/// Draws a plan for the warm-start corpus: 45 % specific, 30 % template, 25 % poor, strategies uniform within each.
+/// Draws a plan for the warm-start corpus: 30 % specific, 45 % template, 25 % poor, strategies uniform within each.
 pub fn random_plan(rng: &mut (impl Rng + ?Sized)) -> ReplyPlan {
     let (quality, strategies) = match rng.random_range(0..100) {
-        0..45 => (Quality::Specific, &ReplyPlan::MAIN[..]),
-        45..75 => (Quality::Template, &ReplyPlan::MAIN[..]),
+        0..30 => (Quality::Specific, &ReplyPlan::MAIN[..]),
+        30..75 => (Quality::Template, &ReplyPlan::MAIN[..]),
         _ => (Quality::Poor, &ReplyPlan::POOR[..]),
     };
     ReplyPlan { strategy: strategies[rng.random_range(0..strategies.len())], quality }

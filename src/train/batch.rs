@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use burn::tensor::{Int, Tensor, TensorData};
 use rlver_models::qwen2::{Packed, Qwen2};
 
@@ -45,6 +47,11 @@ impl TrainRow {
         }
         rows
     }
+
+    /// Positions from the first action to the last: the policy's tokens and what users said in between.
+    pub fn response(&self) -> Range<usize> {
+        self.actions.first().map_or(0..0, |first| *first..self.ids.len())
+    }
 }
 
 /// Splits rows, in order, into groups of at most `max_tokens` tokens (one row at least).
@@ -62,21 +69,30 @@ pub fn micro_batches<'a>(rows: &[&'a TrainRow], max_tokens: usize) -> Vec<Vec<&'
     batches
 }
 
+/// The states that predict the tokens at `positions` of each row, rows one after another: `[n, hidden]`.
+fn states_before<P: IntoIterator<Item = usize>>(
+    model: &Qwen2,
+    rows: &[&TrainRow],
+    positions: impl Fn(&TrainRow) -> P,
+) -> Result<Tensor<2>, Error> {
+    let hidden = model.forward(&Packed::new(rows.iter().map(|r| r.ids.as_slice())))?;
+    let (mut predictors, mut offset) = (Vec::new(), 0);
+    for row in rows {
+        predictors.extend(positions(row).into_iter().map(|at| (offset + at - 1) as i32));
+        offset += row.ids.len();
+    }
+    let n = predictors.len();
+    let index = Tensor::<1, Int>::from_data(TensorData::new(predictors, [n]), &hidden.device());
+    Ok(hidden.select(0, index))
+}
+
 /// The states that predict the action tokens of `rows`, and the action tokens: `[n, hidden]` and n ids.
 ///
 /// # Errors
 /// When the network refuses an id.
 pub(super) fn action_states(model: &Qwen2, rows: &[&TrainRow]) -> Result<(Tensor<2>, Vec<u32>), Error> {
-    let hidden = model.forward(&Packed::new(rows.iter().map(|r| r.ids.as_slice())))?;
-    let (mut predictors, mut targets, mut offset) = (Vec::new(), Vec::new(), 0);
-    for row in rows {
-        predictors.extend(row.actions.iter().map(|a| (offset + a - 1) as i32));
-        targets.extend(row.actions.iter().map(|a| row.ids[*a]));
-        offset += row.ids.len();
-    }
-    let n = predictors.len();
-    let index = Tensor::<1, Int>::from_data(TensorData::new(predictors, [n]), &hidden.device());
-    Ok((hidden.select(0, index), targets))
+    let targets = rows.iter().flat_map(|row| row.actions.iter().map(|a| row.ids[*a])).collect();
+    Ok((states_before(model, rows, |row| row.actions.clone())?, targets))
 }
 
 /// Log-probabilities of every row's actions under a network, without gradients.
@@ -90,7 +106,20 @@ pub fn score(
     vocabulary: usize,
     max_tokens: usize,
 ) -> Result<Vec<Vec<f32>>, Error> {
-    per_row(rows, max_tokens, |batch| {
+    let rows: Vec<&TrainRow> = rows.iter().collect();
+    score_some(model, &rows, temperature, vocabulary, max_tokens)
+}
+
+/// As [`score`], for rows out of several.
+pub(super) fn score_some(
+    model: &Qwen2,
+    rows: &[&TrainRow],
+    temperature: f32,
+    vocabulary: usize,
+    max_tokens: usize,
+) -> Result<Vec<Vec<f32>>, Error> {
+    let count = |row: &TrainRow| row.actions.len();
+    per_row(rows, max_tokens, count, |batch| {
         let (hidden, targets) = action_states(model, batch)?;
         Ok(model.logprob(hidden, &targets, temperature, vocabulary)?.logprob)
     })
@@ -101,27 +130,41 @@ pub fn score(
 /// # Errors
 /// When the network refuses an id.
 pub fn evaluate(critic: &Qwen2, rows: &[TrainRow], max_tokens: usize) -> Result<Vec<Vec<f32>>, Error> {
-    per_row(rows, max_tokens, |batch| {
-        let (hidden, _) = action_states(critic, batch)?;
-        Ok(critic.values(hidden)?)
-    })
+    let rows: Vec<&TrainRow> = rows.iter().collect();
+    let count = |row: &TrainRow| row.actions.len();
+    per_row(&rows, max_tokens, count, |batch| Ok(critic.values(action_states(critic, batch)?.0)?))
+}
+
+/// A critic's values of the states before every token of every row's [`TrainRow::response`], without gradients.
+///
+/// # Errors
+/// When the network refuses an id.
+pub(super) fn evaluate_response(critic: &Qwen2, rows: &[TrainRow], max_tokens: usize) -> Result<Vec<Vec<f32>>, Error> {
+    let rows: Vec<&TrainRow> = rows.iter().collect();
+    let count = |row: &TrainRow| row.response().len();
+    per_row(&rows, max_tokens, count, |batch| Ok(critic.values(states_before(critic, batch, TrainRow::response)?)?))
 }
 
 fn per_row(
-    rows: &[TrainRow],
+    rows: &[&TrainRow],
     max_tokens: usize,
+    count: impl Fn(&TrainRow) -> usize,
     f: impl Fn(&[&TrainRow]) -> Result<Tensor<1>, Error>,
 ) -> Result<Vec<Vec<f32>>, Error> {
-    let all: Vec<&TrainRow> = rows.iter().collect();
     let mut out = Vec::with_capacity(rows.len());
-    for batch in micro_batches(&all, max_tokens) {
-        let values: Vec<f32> = f(&batch)?.into_data().try_into_vec().expect("f32 results");
+    for batch in micro_batches(rows, max_tokens) {
+        let values = floats(f(&batch)?);
         let mut rest = values.as_slice();
         for row in batch {
-            let (mine, others) = rest.split_at(row.actions.len());
+            let (mine, others) = rest.split_at(count(row));
             out.push(mine.to_vec());
             rest = others;
         }
     }
     Ok(out)
+}
+
+/// What a tensor holds.
+pub(super) fn floats(tensor: Tensor<1>) -> Vec<f32> {
+    tensor.into_data().try_into_vec().expect("f32 results")
 }

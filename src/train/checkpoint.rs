@@ -13,6 +13,8 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
+use super::curriculum::Controller;
+use super::exact;
 use super::files::{write_folder, write_whole};
 use super::run_folder::RunFolder;
 use super::update::Learner;
@@ -27,6 +29,19 @@ pub(super) struct Progress {
     pub(super) policy_updates: u64,
     /// Optimizer updates of the critic.
     pub(super) critic_updates: u64,
+    /// What else a reinforcement run carries from step to step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) carried: Option<Carried>,
+}
+
+/// What a reinforcement run carries from step to step beside networks and optimizers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Carried {
+    /// Coefficient of the KL, where it adapts.
+    #[serde(with = "exact")]
+    pub(super) kl_coef: f64,
+    /// The curriculum, where there is one.
+    pub(super) curriculum: Option<Controller>,
 }
 
 /// Writes a model with its tokenizer as a Hugging Face folder.
@@ -51,6 +66,18 @@ pub(super) fn save(
     tokenizer: &Tokenizer,
     keep: usize,
 ) -> Result<PathBuf, Error> {
+    save_carrying(run, step, (policy, critic), tokenizer, keep, None)
+}
+
+/// As [`save`], with what a reinforcement run carries.
+pub(super) fn save_carrying(
+    run: &RunFolder,
+    step: usize,
+    (policy, critic): (&Learner, Option<&Learner>),
+    tokenizer: &Tokenizer,
+    keep: usize,
+    carried: Option<Carried>,
+) -> Result<PathBuf, Error> {
     let path = run.checkpoints().join(format!("step-{step:06}"));
     write_folder(&path, |folder| {
         save_model(&folder.join("policy"), policy, tokenizer, WeightType::F32)?;
@@ -63,6 +90,7 @@ pub(super) fn save(
             step,
             policy_updates: policy.optimizer.steps(),
             critic_updates: critic.map_or(0, |c| c.optimizer.steps()),
+            carried,
         };
         let text = serde_json::to_string_pretty(&progress).expect("plain data");
         write_whole(&folder.join("progress.json"), |file| file.write_all(text.as_bytes()))
@@ -100,7 +128,10 @@ pub(super) fn restore(
     let path = folder.join("progress.json");
     let text = std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?;
     let progress: Progress =
-        serde_json::from_str(&text).map_err(|e| Error::Damaged { path, problem: e.to_string() })?;
+        serde_json::from_str(&text).map_err(|e| Error::Damaged { path: path.clone(), problem: e.to_string() })?;
+    if progress.carried.as_ref().and_then(|c| c.curriculum.as_ref()).is_some_and(|c| !c.is_complete()) {
+        return Err(Error::Damaged { path, problem: "the curriculum lacks states".into() });
+    }
     policy.model = weights::load(&folder.join("policy"), HeadKind::Vocabulary, device)?;
     load_moments(&folder.join("policy-optimizer.safetensors"), policy, progress.policy_updates, device)?;
     if let Some(critic) = critic {

@@ -1,9 +1,11 @@
 //! Turns what happened in a step into metrics; the keys are documented in [`crate::metrics::KEYS`].
 
 use super::advantages::Advantages;
+use super::sample::Sample;
 use super::update::{Rates, UpdateReport};
 use crate::evaluate::Summary;
 use crate::metrics::Metrics;
+use crate::recipe::Recipe;
 use crate::rollout::{EndReason, Episode};
 
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -36,6 +38,17 @@ pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
     metrics.insert("rollout/unscored", (episodes.len() - scored.len()) as f64);
     metrics.insert("rollout/malformed", rate(&|e| e.end == EndReason::Malformed));
     metrics.insert("rollout/truncated", rate(&|e| e.end == EndReason::Truncated));
+}
+
+pub(super) fn sampling(metrics: &mut Metrics, sample: &Sample, recipe: &Recipe) {
+    if recipe.objective.dynamic_sampling {
+        metrics.insert("rollout/rounds", sample.rounds as f64);
+    }
+    if let Some(rewards) = &sample.greedy_rewards {
+        // Summed in the order of the groups: the map's own order is another one every time.
+        let ordered: std::collections::BTreeMap<_, _> = rewards.iter().collect();
+        metrics.insert("reward/greedy_mean", mean(ordered.into_values().copied()));
+    }
 }
 
 pub(super) fn update(metrics: &mut Metrics, report: &UpdateReport, rates: Rates, critic: bool) {
@@ -75,7 +88,10 @@ pub(super) fn targets(metrics: &mut Metrics, targets: &Advantages, values: Optio
             let explained = if total > 1e-12 { 1.0 - variance(&residuals) / total } else { 0.0 };
             metrics.insert("critic/explained_variance", explained);
         }
-        None => metrics.insert("group/zero_variance", targets.uninformative_groups as f64),
+        None => {
+            metrics.insert("group/zero_variance", targets.uninformative_groups as f64);
+            metrics.insert("group/singletons", targets.singletons as f64);
+        }
     }
 }
 

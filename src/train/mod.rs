@@ -7,12 +7,16 @@
 mod advantages;
 mod batch;
 mod checkpoint;
+pub mod curriculum;
 mod describe;
+mod exact;
 mod files;
+mod losses;
 mod optimizer;
 mod policy_source;
 mod reinforce;
 mod run_folder;
+mod sample;
 pub mod sft;
 mod update;
 
@@ -21,15 +25,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
+pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
 pub use policy_source::{load_network, load_policy};
 pub use run_folder::RunFolder;
-pub use update::{Learner, Rates, UpdateBatch, UpdateReport, update};
+pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};
 
 use crate::Error;
 use crate::evaluate::Summary;
 use crate::metrics::Metrics;
-use crate::recipe::{Algorithm, Recipe};
+use crate::recipe::{Algorithm, Environment, Recipe};
 use crate::rollout::Progress;
 use crate::user::UserEngine;
 use crate::user::builtin::BuiltinUser;
@@ -100,7 +105,13 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    run_with_users(options, Box::new(BuiltinUser::new()), report)
+    let evaluated_with = Box::new(BuiltinUser::new());
+    match options.recipe.user.environment {
+        Environment::Vanilla => run_with_users(options, evaluated_with, report),
+        Environment::Challenging => {
+            carry_out(options, Box::new(curriculum::challenging_user()), Some(evaluated_with), report)
+        }
+    }
 }
 
 /// As [`run`], with simulated users of your own instead of the recipe's.
@@ -112,9 +123,18 @@ pub fn run_with_users(
     users: Box<dyn UserEngine>,
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Error> {
+    carry_out(options, users, None, report)
+}
+
+fn carry_out(
+    options: &RunOptions<'_>,
+    users: Box<dyn UserEngine>,
+    evaluated_with: Option<Box<dyn UserEngine>>,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Error> {
     rlver_kernels::set_reference(options.recipe.run.kernels == crate::recipe::KernelChoice::Reference);
     match options.recipe.run.algorithm {
         Algorithm::Sft => sft::run(options, report),
-        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, users, report),
+        Algorithm::Ppo | Algorithm::Grpo => reinforce::run(options, users, evaluated_with, report),
     }
 }

@@ -1,26 +1,26 @@
 use std::time::Instant;
 
 use burn::tensor::Device;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use rlver_models::generate::{Engine, SamplingSettings};
 use rlver_models::qwen2::Qwen2;
 
 use super::advantages::{self, AdvantageInputs};
 use super::batch::{self, TrainRow};
+use super::checkpoint::Carried;
+use super::curriculum::Controller;
 use super::optimizer::AdamW;
 use super::run_folder::RunFolder;
-use super::update::{Learner, Rates, UpdateBatch, update};
+use super::sample::{Sample, sample};
+use super::update::{Learner, Rates, UpdateBatch, first_mini_batch, update};
 use super::{Event, Outcome, RunOptions, checkpoint, describe, policy_source};
 use crate::Error;
 use crate::device::DeviceChoice;
 use crate::dialogue::ProfileSet;
 use crate::evaluate::{self, Summary};
 use crate::metrics::{EventWriter, Metrics, MetricsLog, Series, learning_curve_svg};
-use crate::objective::LrSchedule;
-use crate::recipe::{KlUse, LogprobSource, Recipe};
-use crate::rollout::{self, EndReason, Episode, Job, Policy, RolloutSettings};
+use crate::objective::{AdvantageEstimator, KlController, LrSchedule};
+use crate::recipe::{CurriculumChoice, KlControl, KlUse, LogprobSource, Recipe, RolloutIs};
+use crate::rollout::{self, EndReason, Episode, Policy, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::{Emotion, UserEngine};
 
@@ -31,9 +31,10 @@ const MAX_SKIPPED: usize = 3;
 pub(super) fn run(
     options: &RunOptions<'_>,
     users: Box<dyn UserEngine>,
+    evaluated_with: Option<Box<dyn UserEngine>>,
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Error> {
-    let mut trainer = Trainer::new(options, users, report)?;
+    let mut trainer = Trainer::new(options, users, evaluated_with, report)?;
     let before = trainer.evaluate_once("before", report)?;
     while trainer.step < options.recipe.run.steps {
         if options.stop.is_raised() {
@@ -65,6 +66,8 @@ struct Trainer<'a> {
     recipe: &'a Recipe,
     folder: RunFolder,
     users: Box<dyn UserEngine>,
+    /// The users of evaluations, where they are not those of training.
+    evaluated_with: Option<Box<dyn UserEngine>>,
     train_profiles: ProfileSet,
     eval_profiles: ProfileSet,
     /// Tokenizer and chat format; its network is refreshed from `learner` before each rollout.
@@ -72,6 +75,8 @@ struct Trainer<'a> {
     learner: Learner,
     critic: Option<Learner>,
     reference: Option<Qwen2>,
+    kl: KlController,
+    curriculum: Option<Controller>,
     engine: Engine,
     log: MetricsLog,
     events: EventWriter,
@@ -84,6 +89,7 @@ impl<'a> Trainer<'a> {
     fn new(
         options: &RunOptions<'a>,
         users: Box<dyn UserEngine>,
+        evaluated_with: Option<Box<dyn UserEngine>>,
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<Trainer<'a>, Error> {
         let recipe = options.recipe;
@@ -102,9 +108,14 @@ impl<'a> Trainer<'a> {
         let mut learner = Learner { model: policy.model.clone(), optimizer: AdamW::new(&recipe.optimizer) };
         let mut critic = recipe.has_critic().then(|| load_critic(recipe, &policy, &device)).transpose()?;
         let reference = (recipe.objective.kl != KlUse::None).then(|| policy.model.clone());
+        let (mut kl, mut curriculum) = (kl_controller(recipe, recipe.objective.kl_coef), curriculum(recipe));
         let (folder, step) = if options.resume {
             let folder = RunFolder::reopen(options.folder, recipe)?;
             let progress = checkpoint::restore(&folder, &mut learner, critic.as_mut(), &device)?;
+            if let Some(carried) = progress.carried {
+                kl = kl_controller(recipe, carried.kl_coef);
+                curriculum = curriculum.and(carried.curriculum);
+            }
             MetricsLog::truncate_after(folder.metrics(), progress.step as u64)?;
             report(Event::Note(format!("continuing {} after step {}", folder.root().display(), progress.step)));
             (folder, progress.step)
@@ -139,12 +150,15 @@ impl<'a> Trainer<'a> {
             recipe,
             folder,
             users,
+            evaluated_with,
             train_profiles,
             eval_profiles,
             policy,
             learner,
             critic,
             reference,
+            kl,
+            curriculum,
             engine,
             log,
             events,
@@ -157,17 +171,22 @@ impl<'a> Trainer<'a> {
     fn advance(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         let step = self.step + 1;
         let begun = Instant::now();
-        let mut episodes = self.roll_out(step, report)?;
+        let mut sample = self.roll_out(step, report)?;
         let rollout_s = begun.elapsed().as_secs_f64();
-        self.refuse_too_many_unscored(step, &episodes)?;
+        self.refuse_too_many_unscored(step, &sample.episodes)?;
         let mut metrics = Metrics::new(step as u64);
-        describe::rollout(&mut metrics, &episodes);
-        let rows = TrainRow::from_episodes(&episodes);
+        describe::rollout(&mut metrics, &sample.episodes);
+        describe::sampling(&mut metrics, &sample, self.recipe);
+        let notes = std::mem::take(&mut sample.notes);
+        notes.into_iter().for_each(|note| report(Event::Note(note)));
+        self.adapt_curriculum(&sample, &mut metrics);
+        let rows = sample.rows(self.recipe);
         if rows.is_empty() {
-            report(Event::Note(format!("step {step}: no scored dialogue to learn from; nothing was updated")));
+            report(Event::Note(format!("step {step}: no dialogue to learn from; nothing was updated")));
         } else {
-            self.learn(step, &mut episodes, &rows, &mut metrics)?;
+            self.learn(step, &mut sample, &rows, &mut metrics, report)?;
         }
+        let episodes = sample.episodes;
         let total_s = begun.elapsed().as_secs_f64();
         let tokens: usize = rows.iter().map(|r| r.ids.len()).sum();
         metrics.insert("time/rollout_s", rollout_s);
@@ -190,7 +209,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    fn roll_out(&mut self, step: usize, report: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Episode>, Error> {
+    fn roll_out(&mut self, step: usize, report: &mut dyn FnMut(Event<'_>)) -> Result<Sample, Error> {
         let r = &self.recipe.rollout;
         let settings = RolloutSettings {
             mode: r.mode,
@@ -204,11 +223,28 @@ impl<'a> Trainer<'a> {
             },
             max_new_tokens: r.max_new_tokens,
         };
-        let jobs = jobs(self.recipe, &self.train_profiles, step);
         self.engine.set_model(&self.learner.model);
-        rollout::run(&self.policy, &mut self.engine, self.users.as_ref(), jobs, settings, |progress| {
-            report(Event::Dialogues("rollout", progress));
+        let (policy, engine, users) = (&self.policy, &mut self.engine, self.users.as_ref());
+        sample(self.recipe, &self.train_profiles, step, self.curriculum.as_ref(), |jobs, greedy| {
+            let sampling = if greedy { SamplingSettings::at(0.0) } else { settings.sampling };
+            rollout::run(policy, engine, users, jobs, RolloutSettings { sampling, ..settings }, |progress| {
+                report(Event::Dialogues("rollout", progress));
+            })
         })
+    }
+
+    /// Tells the curriculum how the step's dialogues went.
+    fn adapt_curriculum(&mut self, sample: &Sample, metrics: &mut Metrics) {
+        let Some(controller) = &mut self.curriculum else { return };
+        let settings = &self.recipe.curriculum;
+        let outcomes = sample.episodes.iter().filter_map(|episode| {
+            let state = *sample.states.get(&episode.group)?;
+            Some((episode.intention, state, episode.counted_emotion()? >= settings.pass_emotion))
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        metrics.insert("curriculum/pass_rate", describe::mean(outcomes.iter().map(|o| f64::from(u8::from(o.2)))));
+        controller.record(outcomes, settings);
+        metrics.insert("curriculum/entropy", controller.entropy(settings));
     }
 
     fn refuse_too_many_unscored(&self, step: usize, episodes: &[Episode]) -> Result<(), Error> {
@@ -229,26 +265,33 @@ impl<'a> Trainer<'a> {
     fn learn(
         &mut self,
         step: usize,
-        episodes: &mut [Episode],
+        sample: &mut Sample,
         rows: &[TrainRow],
         metrics: &mut Metrics,
+        report: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Error> {
         let objective = &self.recipe.objective;
         let (temperature, vocabulary) = (self.recipe.rollout.temperature as f32, self.policy.vocabulary());
         let max_tokens = objective.micro_batch_tokens;
-        let sampled: Vec<Vec<f32>> = rows.iter().map(|r| r.rollout_logprobs.clone()).collect();
-        let old_logprobs = match objective.old_logprobs {
-            LogprobSource::Rollout => sampled,
-            LogprobSource::Recompute => {
-                let scored = batch::score(&self.learner.model, rows, temperature, vocabulary, max_tokens)?;
-                let gap = scored.iter().flatten().zip(sampled.iter().flatten()).map(|(a, b)| (a - b).abs());
-                metrics.insert("rollout/logprob_gap", f64::from(gap.fold(0.0, f32::max)));
-                scored
-            }
-        };
+        let episodes = &mut sample.episodes;
+        let dialogues: Vec<u64> = rows.iter().map(|r| episodes[r.episode].dialogue).collect();
+        let shuffle = seed::mix(&[self.recipe.run.seed, Purpose::Shuffle as u64, step as u64]);
+        let rates = self.rates(step)?;
+        let (old_logprobs, gap) = self.old_logprobs(rows, &dialogues, rates, shuffle)?;
         let score_reference = |model: &Qwen2| batch::score(model, rows, temperature, vocabulary, max_tokens);
         let reference_logprobs = self.reference.as_ref().map(score_reference).transpose()?;
-        let values = self.critic.as_ref().map(|c| batch::evaluate(&c.model, rows, max_tokens)).transpose()?;
+        let (values, response_values) = match &self.critic {
+            None => (None, None),
+            Some(critic) if objective.advantage == AdvantageEstimator::GaeRlver => {
+                let response = batch::evaluate_response(&critic.model, rows, max_tokens)?;
+                let of_actions = |(row, values): (&TrainRow, &Vec<f32>)| {
+                    row.actions.iter().map(|at| values[at - row.response().start]).collect()
+                };
+                (Some(rows.iter().zip(&response).map(of_actions).collect()), Some(response))
+            }
+            Some(critic) => (Some(batch::evaluate(&critic.model, rows, max_tokens)?), None),
+        };
+        let values: Option<Vec<Vec<f32>>> = values;
         let targets = advantages::compute(
             &AdvantageInputs {
                 episodes,
@@ -256,24 +299,28 @@ impl<'a> Trainer<'a> {
                 old_logprobs: &old_logprobs,
                 reference_logprobs: reference_logprobs.as_deref(),
                 values: values.as_deref(),
-                kl_coef: objective.kl_coef,
+                response_values: response_values.as_deref(),
+                greedy_rewards: sample.greedy_rewards.as_ref(),
+                kl_coef: self.kl.coef(),
+                reply_limit: self.recipe.rollout.max_new_tokens,
             },
             objective,
         )?;
-        let dialogues: Vec<u64> = rows.iter().map(|r| episodes[r.episode].dialogue).collect();
+        if targets.advantages.iter().flatten().all(|a| *a == 0.0) {
+            report(Event::Note(format!("step {step}: all rewards are equal; they teach the policy nothing")));
+        }
         let update_batch = UpdateBatch {
             rows,
             dialogues: &dialogues,
             old_logprobs: &old_logprobs,
             reference_logprobs: reference_logprobs.as_deref(),
+            kl_coef: self.kl.coef(),
             old_values: values.as_deref(),
             targets: &targets,
             temperature,
             vocabulary,
             norm_length: self.recipe.rollout.max_context as f64,
         };
-        let rates = self.rates(step)?;
-        let shuffle = seed::mix(&[self.recipe.run.seed, Purpose::Shuffle as u64, step as u64]);
         let result = update(&mut self.learner, self.critic.as_mut(), &update_batch, objective, rates, shuffle)?;
         self.skipped_in_a_row = if result.skipped > 0 { self.skipped_in_a_row + 1 } else { 0 };
         if self.skipped_in_a_row >= MAX_SKIPPED {
@@ -281,12 +328,58 @@ impl<'a> Trainer<'a> {
         }
         describe::update(metrics, &result, rates, self.critic.is_some());
         describe::targets(metrics, &targets, values.as_deref());
-        if let Some(reference) = &reference_logprobs {
-            let kl = old_logprobs.iter().flatten().zip(reference.iter().flatten()).map(|(l, f)| f64::from(l - f));
-            metrics.insert("policy/kl_reference", describe::mean(kl));
+        if objective.old_logprobs == LogprobSource::Recompute && rates.policy.is_some() {
+            metrics.insert("rollout/logprob_gap", gap.max(result.logprob_gap));
+        }
+        if objective.rollout_is != RolloutIs::None {
+            metrics.insert("rollout/is_bounded", result.bounded_fraction);
+        }
+        if let Some(mean_kl) = targets.mean_kl {
+            metrics.insert("policy/kl_reference", mean_kl);
+            metrics.insert("policy/kl_coef", self.kl.coef());
+            self.kl.update(mean_kl, rows.len());
         }
         note_advantages(episodes, rows, &targets.advantages);
         Ok(())
+    }
+
+    /// Log-probabilities before the update, and how far the trainer's are from the sampled ones at most. Rows whose old
+    /// log-probabilities the update computes anyway get an empty list.
+    fn old_logprobs(
+        &self,
+        rows: &[TrainRow],
+        dialogues: &[u64],
+        rates: Rates,
+        shuffle: u64,
+    ) -> Result<(Vec<Vec<f32>>, f64), Error> {
+        let objective = &self.recipe.objective;
+        if objective.old_logprobs == LogprobSource::Rollout {
+            return Ok((rows.iter().map(|r| r.rollout_logprobs.clone()).collect(), 0.0));
+        }
+        let mut wanted = vec![true; rows.len()];
+        if self.reference.is_none() {
+            match rates.policy {
+                Some(_) => first_mini_batch(dialogues, objective, shuffle).iter().for_each(|r| wanted[*r] = false),
+                // Only the critic learns: nobody asks for them.
+                None => wanted.fill(false),
+            }
+        }
+        let chosen: Vec<usize> = (0..rows.len()).filter(|r| wanted[*r]).collect();
+        let chosen_rows: Vec<&TrainRow> = chosen.iter().map(|r| &rows[*r]).collect();
+        let scored = batch::score_some(
+            &self.learner.model,
+            &chosen_rows,
+            self.recipe.rollout.temperature as f32,
+            self.policy.vocabulary(),
+            objective.micro_batch_tokens,
+        )?;
+        let (mut old, mut gap) = (vec![Vec::new(); rows.len()], 0.0f32);
+        for (r, logprobs) in chosen.into_iter().zip(scored) {
+            let gaps = logprobs.iter().zip(&rows[r].rollout_logprobs).map(|(a, b)| (a - b).abs());
+            gap = gaps.fold(gap, f32::max);
+            old[r] = logprobs;
+        }
+        Ok((old, f64::from(gap)))
     }
 
     fn rates(&self, step: usize) -> Result<Rates, Error> {
@@ -348,7 +441,7 @@ impl<'a> Trainer<'a> {
         let episodes = evaluate::hold_dialogues(
             &self.policy,
             &mut self.engine,
-            self.users.as_ref(),
+            self.evaluated_with.as_ref().unwrap_or(&self.users).as_ref(),
             &self.eval_profiles,
             settings,
             (self.recipe.run.seed, e.seeds),
@@ -366,13 +459,14 @@ impl<'a> Trainer<'a> {
     }
 
     fn checkpoint(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
-        let path = checkpoint::save(
+        let carried = Carried { kl_coef: self.kl.coef(), curriculum: self.curriculum.clone() };
+        let path = checkpoint::save_carrying(
             &self.folder,
             self.step,
-            &self.learner,
-            self.critic.as_ref(),
+            (&self.learner, self.critic.as_ref()),
             &self.policy.tokenizer,
             self.recipe.checkpoint.keep,
+            Some(carried),
         )?;
         report(Event::Checkpoint(&path));
         Ok(())
@@ -416,40 +510,24 @@ fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Lear
     Ok(Learner { model, optimizer: AdamW::new(&recipe.optimizer) })
 }
 
+fn kl_controller(recipe: &Recipe, coef: f64) -> KlController {
+    let o = &recipe.objective;
+    match o.kl_control {
+        KlControl::Fixed => KlController::Fixed { coef: o.kl_coef },
+        KlControl::Adaptive => KlController::Adaptive { coef, target: o.kl_target, horizon: o.kl_horizon },
+    }
+}
+
+fn curriculum(recipe: &Recipe) -> Option<Controller> {
+    (recipe.curriculum.controller == CurriculumChoice::DualLoop).then(Controller::new)
+}
+
 fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, Error> {
     Ok(if name == "builtin" { builtin() } else { ProfileSet::load(std::path::Path::new(name))? })
 }
 
 fn emotion(score: u8) -> Emotion {
     Emotion::new(i64::from(score)).expect("checked with the recipe")
-}
-
-/// The dialogues of a step: profiles in an order shuffled per epoch, each `n` times.
-fn jobs(recipe: &Recipe, profiles: &ProfileSet, step: usize) -> Vec<Job> {
-    let (seed, r) = (recipe.run.seed, &recipe.rollout);
-    let mut order: (u64, Vec<usize>) = (u64::MAX, Vec::new());
-    let mut jobs = Vec::with_capacity(r.dialogues * r.n);
-    for i in 0..r.dialogues {
-        let drawn = (step - 1) * r.dialogues + i;
-        let epoch = (drawn / profiles.len()) as u64;
-        if order.0 != epoch {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed::mix(&[seed, Purpose::Order as u64, epoch]));
-            order = (epoch, (0..profiles.len()).collect());
-            order.1.shuffle(&mut rng);
-        }
-        let group = drawn as u64;
-        for j in 0..r.n as u64 {
-            let dialogue = group * r.n as u64 + j;
-            jobs.push(Job {
-                dialogue,
-                group,
-                profile: profiles.get(order.1[drawn % profiles.len()]).clone(),
-                user_seed: seed::mix(&[seed, Purpose::User as u64, group]),
-                sampling_seed: seed::mix(&[seed, Purpose::Sampling as u64, dialogue]),
-            });
-        }
-    }
-    jobs
 }
 
 /// Writes the advantages beside the tokens they belong to.

@@ -1,17 +1,20 @@
-use burn::tensor::{Device, Tensor, TensorData};
+use std::ops::Range;
+
+use burn::tensor::{Device, Tensor};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use rlver_kernels::ppo::{ActionTokens, KlPenalty, PpoLossConfig, ppo_loss, value_loss};
+use rlver_kernels::ppo::value_loss;
 use rlver_models::ModelError;
 use rlver_models::qwen2::Qwen2;
 
 use super::advantages::Advantages;
-use super::batch::{TrainRow, action_states, micro_batches};
+use super::batch::{TrainRow, action_states, floats, micro_batches};
+use super::losses::{LossRow, column, policy_term};
 use super::optimizer::{AdamW, GradientSum};
 use crate::Error;
-use crate::objective::{RowShape, token_weights};
-use crate::recipe::{KlUse, ObjectiveSection};
+use crate::objective::{PolicyMetrics, RowShape, token_weights};
+use crate::recipe::ObjectiveSection;
 
 /// A network with its optimizer.
 #[derive(Debug)]
@@ -28,10 +31,13 @@ pub struct UpdateBatch<'a> {
     pub rows: &'a [TrainRow],
     /// The dialogue of every row.
     pub dialogues: &'a [u64],
-    /// Log-probabilities before the update.
+    /// Log-probabilities before the update. An empty list stands for those of the update's own first forward, which
+    /// is the same computation for the rows of [`first_mini_batch`].
     pub old_logprobs: &'a [Vec<f32>],
     /// Log-probabilities of the reference policy, for a KL loss.
     pub reference_logprobs: Option<&'a [Vec<f32>]>,
+    /// Coefficient of a KL loss.
+    pub kl_coef: f64,
     /// The critic's values before the update.
     pub old_values: Option<&'a [Vec<f32>]>,
     /// Advantages and returns.
@@ -57,6 +63,10 @@ pub struct UpdateReport {
     pub approx_kl: f64,
     /// Mean entropy of the policy over action tokens.
     pub entropy: f64,
+    /// Share of action tokens whose rollout importance weight was bounded.
+    pub bounded_fraction: f64,
+    /// Largest difference between sampled and trainer's log-probability among the rows without old ones.
+    pub logprob_gap: f64,
     /// Largest probability ratio.
     pub ratio_max: f64,
     /// Value loss.
@@ -98,20 +108,19 @@ pub fn update(
     seed: u64,
 ) -> Result<UpdateReport, Error> {
     let mut report = UpdateReport::default();
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for _ in 0..objective.ppo_epochs {
-        for mini in mini_batches(batch.dialogues, objective.mini_batch, &mut rng) {
-            let weights = mini_weights(batch, &mini, objective)?;
-            if weights.iter().all(|w| *w == 0.0) {
-                continue;
-            }
-            report.steps += 1;
-            if let Some(lr) = rates.policy {
-                policy_step(policy, batch, &mini, &weights, objective, lr, &mut report)?;
-            }
-            if let (Some(critic), Some(old)) = (critic.as_deref_mut(), batch.old_values) {
-                critic_step(critic, batch, old, &mini, &weights, objective, rates.critic, &mut report)?;
-            }
+    let mut old_logprobs = batch.old_logprobs.to_vec();
+    for mini in plan(batch.dialogues, objective, seed) {
+        let weights = mini_weights(batch, &mini, objective)?;
+        if weights.iter().all(|w| *w == 0.0) {
+            continue;
+        }
+        report.steps += 1;
+        let mini = split(batch, &mini, &weights, objective.micro_batch_tokens);
+        if let Some(lr) = rates.policy {
+            policy_step(policy, batch, &mini, &mut old_logprobs, objective, lr, &mut report)?;
+        }
+        if let (Some(critic), Some(old)) = (critic.as_deref_mut(), batch.old_values) {
+            critic_step(critic, batch, &mini, old, objective, rates.critic, &mut report)?;
         }
     }
     let n = report.steps.max(1) as f64;
@@ -121,6 +130,7 @@ pub fn update(
         &mut report.clip_fraction_lower,
         &mut report.approx_kl,
         &mut report.entropy,
+        &mut report.bounded_fraction,
         &mut report.critic_loss,
         &mut report.critic_clip_fraction,
         &mut report.policy_grad_norm,
@@ -131,24 +141,30 @@ pub fn update(
     Ok(report)
 }
 
-/// Row indices of each mini-batch: dialogues are shuffled and never split.
-fn mini_batches(dialogues: &[u64], size: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
+/// Rows of the first mini-batch of [`update`] with the same seed, for which old log-probabilities need not be computed
+/// beforehand.
+pub fn first_mini_batch(dialogues: &[u64], objective: &ObjectiveSection, seed: u64) -> Vec<usize> {
+    plan(dialogues, objective, seed).into_iter().next().unwrap_or_default()
+}
+
+/// Row indices of every mini-batch of every epoch: dialogues are shuffled and never split.
+fn plan(dialogues: &[u64], objective: &ObjectiveSection, seed: u64) -> Vec<Vec<usize>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // Ids are sorted, so that neither the order of the rows nor how they mix dialogues decides who learns together.
     let mut order: Vec<u64> = dialogues.to_vec();
     order.sort_unstable();
     order.dedup();
-    let size = if size == 0 { order.len().max(1) } else { size };
-    order.shuffle(rng);
-    order
-        .chunks(size)
-        .map(|chosen| {
-            let mut rows: Vec<usize> = Vec::new();
-            for dialogue in chosen {
-                rows.extend(dialogues.iter().enumerate().filter(|(_, d)| *d == dialogue).map(|(i, _)| i));
-            }
-            rows
-        })
-        .collect()
+    let size = if objective.mini_batch == 0 { order.len().max(1) } else { objective.mini_batch };
+    let mut plan = Vec::new();
+    for _ in 0..objective.ppo_epochs {
+        let mut order = order.clone();
+        order.shuffle(&mut rng);
+        plan.extend(order.chunks(size).map(|chosen| {
+            let rows_of = |dialogue| (0..dialogues.len()).filter(move |r| dialogues[*r] == dialogue);
+            chosen.iter().flat_map(|dialogue| rows_of(*dialogue)).collect::<Vec<usize>>()
+        }));
+    }
+    plan
 }
 
 fn mini_weights(batch: &UpdateBatch<'_>, mini: &[usize], objective: &ObjectiveSection) -> Result<Vec<f64>, Error> {
@@ -167,22 +183,28 @@ struct Micro<'a> {
 }
 
 impl Micro<'_> {
+    fn tokens(&self) -> usize {
+        self.rows.iter().map(|r| r.actions.len()).sum()
+    }
+
     /// Per-token values of the micro-batch's rows as `[n]`.
     fn gather(&self, values: impl Fn(usize) -> Vec<f32>, device: &Device) -> Tensor<1> {
-        let all: Vec<f32> = self.index.iter().flat_map(|&r| values(r)).collect();
-        let n = all.len();
-        Tensor::from_data(TensorData::new(all, [n]), device)
+        column(self.index.iter().flat_map(|&r| values(r)).collect(), device)
     }
 
     fn token_weights(&self, device: &Device) -> Tensor<1> {
-        let all: Vec<f32> = self
-            .rows
-            .iter()
-            .zip(&self.weights)
-            .flat_map(|(row, w)| std::iter::repeat_n(*w as f32, row.actions.len()))
-            .collect();
-        let n = all.len();
-        Tensor::from_data(TensorData::new(all, [n]), device)
+        let of_row = |(row, w): (&&TrainRow, &f64)| std::iter::repeat_n(*w as f32, row.actions.len());
+        column(self.rows.iter().zip(&self.weights).flat_map(of_row).collect(), device)
+    }
+
+    /// Where each row's action tokens are among the micro-batch's.
+    fn ranges(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let mut start = 0;
+        self.index.iter().zip(&self.rows).map(move |(&r, row)| {
+            let range = start..start + row.actions.len();
+            start = range.end;
+            (r, range)
+        })
     }
 }
 
@@ -199,75 +221,84 @@ fn split<'a>(batch: &UpdateBatch<'a>, mini: &[usize], weights: &[f64], max_token
         .collect()
 }
 
+/// One optimizer step on the sum of the micro-batches' losses; the gradient's norm, infinite or NaN when nothing was
+/// changed.
+fn optimise(
+    learner: &mut Learner,
+    mini: &[Micro<'_>],
+    lr: f64,
+    mut loss: impl FnMut(&Qwen2, &Micro<'_>) -> Result<Tensor<1>, Error>,
+) -> Result<f64, Error> {
+    let tracked = learner.model.tracked();
+    let mut gradients = GradientSum::default();
+    for micro in mini {
+        gradients.add(&tracked, &mut loss(&tracked, micro)?.backward());
+    }
+    Ok(learner.optimizer.update(&mut learner.model, gradients, lr))
+}
+
 fn policy_step(
     policy: &mut Learner,
     batch: &UpdateBatch<'_>,
-    mini: &[usize],
-    weights: &[f64],
+    mini: &[Micro<'_>],
+    old_logprobs: &mut [Vec<f32>],
     objective: &ObjectiveSection,
     lr: f64,
     report: &mut UpdateReport,
 ) -> Result<(), Error> {
-    let config = PpoLossConfig {
-        clip_low: objective.clip_low as f32,
-        clip_high: objective.clip_high as f32,
-        dual_clip: (objective.dual_clip > 0.0).then_some(objective.dual_clip as f32),
-        entropy_coef: objective.entropy_coef as f32,
-        kl_coef: if objective.kl == KlUse::Loss { objective.kl_coef as f32 } else { 0.0 },
-        kl: KlPenalty::K3,
-    };
-    let tracked = policy.model.tracked();
-    let device = tracked.device();
-    let mut gradients = GradientSum::default();
-    let total: f64 = mini.iter().map(|&r| batch.rows[r].actions.len() as f64).sum();
-    for micro in split(batch, mini, weights, objective.micro_batch_tokens) {
-        let (hidden, targets) = action_states(&tracked, &micro.rows)?;
+    let mut metrics = PolicyMetrics::default();
+    let (mut entropy, mut bounded) = (0.0, 0);
+    let norm = optimise(policy, mini, lr, |tracked, micro| {
+        let (hidden, targets) = action_states(tracked, &micro.rows)?;
         let scored = tracked.logprob(hidden, &targets, batch.temperature, batch.vocabulary)?;
-        let tokens = ActionTokens {
-            old_logprob: micro.gather(|r| batch.old_logprobs[r].clone(), &device),
-            advantage: micro.gather(|r| batch.targets.advantages[r].iter().map(|a| *a as f32).collect(), &device),
-            weight: micro.token_weights(&device),
-            reference_logprob: batch
-                .reference_logprobs
-                .map(|reference| micro.gather(|r| reference[r].clone(), &device)),
-            importance_weight: None,
-        };
-        let entropy = scored.entropy.clone().inner().sum();
-        let out = ppo_loss(scored.logprob, scored.entropy, &tokens, config).map_err(ModelError::from)?;
-        let mut grads = out.loss.backward();
-        gradients.add(&tracked, &mut grads);
-        let read = |t: Tensor<1>| -> f64 { f64::from(t.into_scalar::<f32>()) };
-        let metrics = out.metrics();
-        report.policy_loss += read(out.loss.inner());
-        report.clip_fraction += metrics.clipped / total;
-        report.clip_fraction_lower += metrics.clipped_lower / total;
-        report.approx_kl += metrics.kl_k1 / total;
-        report.entropy += read(entropy) / total;
-        report.ratio_max = report.ratio_max.max(metrics.ratio_max);
-    }
-    let norm = policy.optimizer.update(&mut policy.model, gradients, lr);
+        let rows: Vec<LossRow<'_>> = (micro.index.iter().zip(&micro.weights))
+            .map(|(&r, weight)| LossRow {
+                old_logprobs: Some(old_logprobs[r].as_slice()).filter(|old| !old.is_empty()),
+                rollout_logprobs: &batch.rows[r].rollout_logprobs,
+                reference_logprobs: batch.reference_logprobs.map(|reference| reference[r].as_slice()),
+                advantages: &batch.targets.advantages[r],
+                weight: *weight,
+            })
+            .collect();
+        let term = policy_term(scored.logprob, scored.entropy, &rows, objective, batch.kl_coef)?;
+        for (r, range) in micro.ranges().filter(|(r, _)| batch.old_logprobs[*r].is_empty()) {
+            if old_logprobs[r].is_empty() {
+                old_logprobs[r] = term.logprobs[range].to_vec();
+                let gaps = old_logprobs[r].iter().zip(&batch.rows[r].rollout_logprobs).map(|(a, b)| (a - b).abs());
+                report.logprob_gap = report.logprob_gap.max(f64::from(gaps.fold(0.0, f32::max)));
+            }
+        }
+        metrics.merge(&term.metrics);
+        entropy += term.entropy_sum;
+        bounded += term.bounded;
+        report.policy_loss += term.value;
+        Ok(term.loss)
+    })?;
+    let tokens = metrics.tokens.max(1) as f64;
+    report.clip_fraction += metrics.clip_fraction();
+    report.clip_fraction_lower += metrics.clip_fraction_lower();
+    report.approx_kl += metrics.approx_kl();
+    report.entropy += entropy / tokens;
+    report.bounded_fraction += bounded as f64 / tokens;
+    report.ratio_max = report.ratio_max.max(metrics.ratio_max);
     note_norm(norm, &mut report.policy_grad_norm, &mut report.skipped);
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)]
 fn critic_step(
     critic: &mut Learner,
     batch: &UpdateBatch<'_>,
+    mini: &[Micro<'_>],
     old_values: &[Vec<f32>],
-    mini: &[usize],
-    weights: &[f64],
     objective: &ObjectiveSection,
     lr: f64,
     report: &mut UpdateReport,
 ) -> Result<(), Error> {
     let clip = (objective.value_clip > 0.0).then_some(objective.value_clip as f32);
-    let tracked = critic.model.tracked();
-    let device = tracked.device();
-    let mut gradients = GradientSum::default();
-    let total: f64 = mini.iter().map(|&r| batch.rows[r].actions.len() as f64).sum();
-    for micro in split(batch, mini, weights, objective.micro_batch_tokens) {
-        let (hidden, _) = action_states(&tracked, &micro.rows)?;
+    let total: usize = mini.iter().map(Micro::tokens).sum();
+    let norm = optimise(critic, mini, lr, |tracked, micro| {
+        let device = tracked.device();
+        let (hidden, _) = action_states(tracked, &micro.rows)?;
         let out = value_loss(
             tracked.values(hidden)?,
             micro.gather(|r| old_values[r].clone(), &device),
@@ -276,12 +307,11 @@ fn critic_step(
             clip,
         )
         .map_err(ModelError::from)?;
-        report.critic_loss += f64::from(out.loss.clone().inner().into_scalar::<f32>());
-        report.critic_clip_fraction += f64::from(out.clipped.inner().sum().into_scalar::<f32>()) / total;
-        let mut grads = out.loss.backward();
-        gradients.add(&tracked, &mut grads);
-    }
-    let norm = critic.optimizer.update(&mut critic.model, gradients, lr);
+        let sums = floats(Tensor::cat(vec![out.loss.clone().inner(), out.clipped.inner().sum()], 0));
+        report.critic_loss += f64::from(sums[0]);
+        report.critic_clip_fraction += f64::from(sums[1]) / total as f64;
+        Ok(out.loss)
+    })?;
     note_norm(norm, &mut report.critic_grad_norm, &mut report.skipped);
     Ok(())
 }

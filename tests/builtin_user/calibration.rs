@@ -294,7 +294,7 @@ fn the_same_phrase_wears_out_and_variety_does_not() {
             mean(&early),
             mean(&late)
         );
-        assert!(mean(&late) < mean(&early) - 3.0);
+        assert!(mean(&late) < 0.0 && mean(&late) < mean(&early) - 3.0);
     }
 }
 
@@ -335,7 +335,7 @@ fn ignoring_the_person_and_over_length_are_punished() {
             assert!(change(&format!("{good} {padding}")) < change(good), "padded: {good}");
         }
         println!("replies to another story earn {strange}, to this one {own}");
-        assert!(strange <= own - 10, "{}", story.first);
+        assert!(strange <= own - 30, "{}", story.first);
     }
 }
 

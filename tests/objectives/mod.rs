@@ -26,13 +26,13 @@ use serde_json::Value;
 /// How close golden values have to be.
 const GOLDEN: f64 = 1e-9;
 
-fn fixture(name: &str) -> Value {
+pub(crate) fn fixture(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn cases(fixture: &Value) -> &[Value] {
+pub(crate) fn cases(fixture: &Value) -> &[Value] {
     fixture["cases"].as_array().expect("a fixture has cases")
 }
 
@@ -40,15 +40,15 @@ fn case<'a>(fixture: &'a Value, name: &str) -> &'a Value {
     cases(fixture).iter().find(|case| case["name"] == name).unwrap_or_else(|| panic!("no case {name}"))
 }
 
-fn name(case: &Value) -> &str {
+pub(crate) fn name(case: &Value) -> &str {
     case["name"].as_str().expect("a case has a name")
 }
 
-fn number(value: &Value) -> f64 {
+pub(crate) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("expected a number, found {value}"))
 }
 
-fn vector(value: &Value) -> Vec<f64> {
+pub(crate) fn vector(value: &Value) -> Vec<f64> {
     value.as_array().unwrap_or_else(|| panic!("expected a list, found {value}")).iter().map(number).collect()
 }
 
@@ -56,17 +56,17 @@ fn matrix(value: &Value) -> Vec<Vec<f64>> {
     value.as_array().unwrap_or_else(|| panic!("expected rows, found {value}")).iter().map(vector).collect()
 }
 
-fn mask(value: &Value) -> Vec<Vec<bool>> {
+pub(crate) fn mask(value: &Value) -> Vec<Vec<bool>> {
     matrix(value).iter().map(|row| row.iter().map(|m| *m == 1.0).collect()).collect()
 }
 
 /// Only the values at action tokens, row by row.
-fn actions(value: &Value, mask: &[Vec<bool>]) -> Vec<Vec<f64>> {
+pub(crate) fn actions(value: &Value, mask: &[Vec<bool>]) -> Vec<Vec<f64>> {
     matrix(value).iter().zip(mask).map(|(row, mask)| action_values(row, mask).expect("same shape")).collect()
 }
 
 /// Weights of a fixture batch whose rows are padded to `length`; `token-sum` is verl's name for weight 1.
-fn weights(mode: &str, mask: &[Vec<bool>], length: usize) -> Vec<f64> {
+pub(crate) fn weights(mode: &str, mask: &[Vec<bool>], length: usize) -> Vec<f64> {
     if mode == "token-sum" {
         return vec![1.0; mask.len()];
     }

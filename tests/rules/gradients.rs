@@ -87,13 +87,14 @@ fn updated(items: &[Item], objective: &ObjectiveSection) -> Vec<f32> {
     let targets = Advantages {
         advantages: items.iter().map(|i| i.advantage.clone()).collect(),
         returns: items.iter().map(|i| i.target.clone()).collect(),
-        uninformative_groups: 0,
+        ..Advantages::default()
     };
     let batch = UpdateBatch {
         rows: &rows,
         dialogues: &dialogues,
         old_logprobs: &old,
         reference_logprobs: Some(&reference),
+        kl_coef: objective.kl_coef,
         old_values: Some(&values),
         targets: &targets,
         temperature: 0.8,

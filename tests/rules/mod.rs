@@ -1,9 +1,10 @@
-//! The ten rules that keep training right, one file each (two where they are short).
+//! The ten rules that keep training right, one file each (two where they are short), and credit per turn.
 
-mod advantages;
+pub(crate) mod advantages;
 mod gradients;
 mod prompts;
 mod reproduction;
 mod sampling;
 mod scoring;
+mod turn_credit;
 mod users;

@@ -52,6 +52,24 @@ impl Online {
         self.weighted = self.weighted * old + sum(z.len(), |i| exp(z[i] - top) * z[i]);
         self.max = top;
     }
+
+    fn logprob(&self) -> f32 {
+        (self.target - self.max) - self.sum.ln()
+    }
+}
+
+/// One row's log-probability of `target`: what [`forward`] computes for it, to the bit.
+pub(crate) fn logprob_of(logits: &[f32], temperature: f32, target: usize) -> f32 {
+    let scale = 1.0 / temperature;
+    let mut state = Online::START;
+    let mut scaled = Vec::with_capacity(CHUNK.min(logits.len()));
+    for chunk in logits.chunks(CHUNK) {
+        scaled.clear();
+        scaled.extend(chunk.iter().map(|z| z * scale));
+        dispatch(|| state.absorb(&scaled));
+    }
+    state.target = logits[target] * scale;
+    state.logprob()
 }
 
 /// Rows `[logprob; entropy; log-sum-exp]`, each of length n.
@@ -76,7 +94,7 @@ pub(crate) fn forward(hidden: &[f32], head: Head<'_>, targets: &[usize]) -> Vec<
         }
         for (r, s) in state.iter().enumerate() {
             let lse = s.max + s.sum.ln();
-            out[start + r] = s.target - lse;
+            out[start + r] = s.logprob();
             out[n + start + r] = lse - s.weighted / s.sum;
             out[2 * n + start + r] = lse;
         }

@@ -26,6 +26,15 @@ pub struct LogProb {
     pub entropy: Tensor<1>,
 }
 
+/// Log-probability of `target` under softmax(logits / temperature), from one row of logits on the host. It adds in the
+/// order of [`linear_logprob`] on Flex, so that a sampled token gets the very number the trainer computes for it.
+///
+/// # Panics
+/// When `target` is not an index of `logits`.
+pub fn logprob_of(logits: &[f32], temperature: f32, target: usize) -> f32 {
+    flex::logprob_of(logits, temperature, target)
+}
+
 /// Log-probability of `targets` and entropy under softmax(hidden·weightᵀ / temperature) over the first
 /// `vocabulary` ids.
 ///

@@ -82,14 +82,15 @@ impl Sampler {
 
     /// Chooses among `logits`, which hold only ids the tokenizer knows.
     pub(crate) fn choose(&mut self, logits: &[f32]) -> Choice {
-        let scale = 1.0 / self.settings.logprob_temperature();
+        let temperature = self.settings.logprob_temperature();
+        let scale = 1.0 / temperature;
         let (best, top) = logits
             .iter()
             .enumerate()
             .fold((0, f32::NEG_INFINITY), |(b, t), (i, &z)| if z > t { (i, z) } else { (b, t) });
         let weights: Vec<f32> = logits.iter().map(|z| ((z - top) * scale).exp()).collect();
         let total: f64 = weights.iter().map(|w| f64::from(*w)).sum();
-        let logprob = |id: usize| ((logits[id] - top) * scale) - total.ln() as f32;
+        let logprob = |id: usize| rlver_kernels::logprob::logprob_of(logits, temperature, id);
         if self.settings.temperature == 0.0 {
             return Choice { id: best as u32, logprob: logprob(best), filtered: false };
         }

@@ -1,6 +1,6 @@
 //! Training is deterministic and gives a tokenizer of Qwen2.5's kind.
 
-use rlver_models::tokenizer::{QWEN_SPECIAL_TOKENS, TokenizerError, train_bpe};
+use rlver_models::tokenizer::{QWEN_SPECIAL_TOKENS, Tokenizer, TokenizerError, chatml_config, train_bpe};
 
 use super::{CORPUS, Numbers, small};
 
@@ -48,6 +48,25 @@ fn ids_are_specials_then_bytes_then_merges() {
     assert_eq!(tokenizer.encode("2048").len(), 4, "digits stand alone");
     assert_eq!(tokenizer.encode("e\u{301}"), tokenizer.encode("é"), "texts are composed first (NFC)");
     assert!(tokenizer.encode("I hear you").len() < 6, "frequent words have merged");
+}
+
+/// What a small network has to copy must look the same wherever it stands.
+#[test]
+fn a_word_is_the_same_tokens_wherever_it_stands() {
+    let texts = ["他说：经理骂人。经理骂人，她说“经理骂人”。 We met:\tthe boss, “the boss”; (the boss) the boss!"; 20];
+    let json = train_bpe(texts.into_iter(), 600, &QWEN_SPECIAL_TOKENS).expect("trains");
+    let tokenizer = Tokenizer::from_bytes(&json, &chatml_config()).expect("loads");
+    let alone = tokenizer.encode("经理骂人");
+    assert_eq!(alone.len(), 4, "each Chinese character is one token");
+    for around in ["他说：经理骂人。", "。经理骂人，", "“经理骂人”", "说经理骂人的"] {
+        let ids = tokenizer.encode(around);
+        assert!(ids.windows(4).any(|w| w == alone), "{around}: {ids:?} instead of {alone:?}");
+    }
+    let boss = tokenizer.encode("the boss");
+    for around in ["“the boss”", "(the boss)", "\tthe boss!"] {
+        let ids = tokenizer.encode(around);
+        assert!(ids.windows(boss.len()).any(|w| w == boss), "{around}: {ids:?} instead of {boss:?}");
+    }
 }
 
 #[test]

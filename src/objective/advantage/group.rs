@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::AdvantageEstimator;
-use crate::objective::error::{ObjectiveError, all_finite, same_length};
+use crate::objective::error::{ObjectiveError, all_finite, in_range, same_length};
 
 /// Scores of a group that spread by no more than this count as equal.
 pub const REWARD_TOLERANCE: f64 = 1e-6;
 
-/// Recipe key `grpo_std`: whose standard deviation `grpo` divides by. All use Bessel's correction.
+/// Recipe key `std_convention`: whose standard deviation `grpo` divides by. All use Bessel's correction.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum StdConvention {
@@ -33,6 +33,29 @@ impl StdConvention {
             Self::Verl => 1e-6,
             Self::Trl | Self::TrlBatch => 1e-4,
         }
+    }
+}
+
+/// How `grpo` scales.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupScale {
+    /// Whose standard deviation.
+    pub convention: StdConvention,
+    /// Recipe key `std_floor`: a smaller standard deviation counts as this one, so that a group whose scores hardly differ
+    /// does not weigh as much as one whose scores do (EIBench's release uses 0.1). 0 for none.
+    pub floor: f64,
+}
+
+impl From<StdConvention> for GroupScale {
+    fn from(convention: StdConvention) -> Self {
+        Self { convention, floor: 0.0 }
+    }
+}
+
+impl GroupScale {
+    fn scale(self, group_std: f64, batch_std: f64) -> f64 {
+        let std = if self.convention == StdConvention::TrlBatch { batch_std } else { group_std };
+        1.0 / (std.max(self.floor) + self.convention.epsilon())
     }
 }
 
@@ -70,13 +93,16 @@ pub struct GroupAdvantages {
 /// the raw score of a singleton; TRL and this function give 0.
 ///
 /// # Errors
-/// When the slices differ in length or a score is not finite.
+/// When the slices differ in length, a score is not finite or the floor is negative.
 pub fn group_advantages(
     estimator: AdvantageEstimator,
     scores: &[f64],
     groups: &[u64],
-    convention: StdConvention,
+    scale: impl Into<GroupScale>,
 ) -> Result<GroupAdvantages, ObjectiveError> {
+    let group_scale: GroupScale = scale.into();
+    let floor = group_scale.floor;
+    in_range("std_floor", floor, floor.is_finite() && floor >= 0.0, "a number from 0 up")?;
     same_length("groups", groups.len(), "scores", scores.len())?;
     all_finite("scores", scores)?;
     let mut members: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -99,11 +125,10 @@ pub fn group_advantages(
             stats.zero_variance += 1;
             continue;
         }
-        let scale = match (estimator, convention) {
-            (AdvantageEstimator::Grpo, StdConvention::TrlBatch) => 1.0 / (batch_std + convention.epsilon()),
-            (AdvantageEstimator::Grpo, _) => 1.0 / (std + convention.epsilon()),
-            (AdvantageEstimator::Rloo, _) => own.len() as f64 / (own.len() as f64 - 1.0),
-            (AdvantageEstimator::DrGrpo | AdvantageEstimator::ReinforcePlusPlusBaseline, _) => 1.0,
+        let scale = match estimator {
+            AdvantageEstimator::Grpo => group_scale.scale(std, batch_std),
+            AdvantageEstimator::Rloo => own.len() as f64 / (own.len() as f64 - 1.0),
+            AdvantageEstimator::DrGrpo | AdvantageEstimator::ReinforcePlusPlusBaseline => 1.0,
             _ => continue,
         };
         let centre = mean(&own);

@@ -1,5 +1,6 @@
 //! Advantage estimators: per token with a critic ([`gae`]), per dialogue within a group ([`group_advantages`]), per
-//! token without a critic ([`reinforce_plus_plus`], [`remax`]), and per turn ([`turn_centred`], [`distance_potential`]).
+//! token without a critic ([`reinforce_plus_plus`], [`remax`]), and per turn ([`turn_rloo`], [`turn_centred`],
+//! [`distance_potential`]).
 
 mod gae;
 mod group;
@@ -10,11 +11,13 @@ use serde::{Deserialize, Serialize};
 
 pub use gae::{Gae, gae, gae_actions, gae_rlver, last_action, place_terminal_reward};
 pub(super) use group::spread;
-pub use group::{GroupAdvantages, GroupStats, REWARD_TOLERANCE, StdConvention, group_advantages};
+pub use group::{GroupAdvantages, GroupScale, GroupStats, REWARD_TOLERANCE, StdConvention, group_advantages};
 pub use reinforce::{ReinforcePlusPlus, reinforce_plus_plus, remax, reward_to_go};
-pub use turn_credit::{DistancePotential, TurnCredit, TurnTrace, distance_potential, turn_centred};
+pub use turn_credit::{
+    DistancePotential, TurnAdvantages, TurnCredit, TurnRewards, TurnTrace, distance_potential, turn_centred, turn_rloo,
+};
 
-/// Recipe key `adv_estimator`: how a reward becomes advantages.
+/// Recipe key `advantage` (verl: `adv_estimator`): how a reward becomes advantages.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AdvantageEstimator {
     /// Generalized advantage estimation over action tokens, with a critic. Schulman et al. 2015, eq. 16.
@@ -41,6 +44,12 @@ pub enum AdvantageEstimator {
     /// Reward-to-go minus the score of the greedy dialogue. Li et al. 2023 (ReMax).
     #[serde(rename = "remax")]
     Remax,
+    /// Discounted emotion changes from a turn on, minus the mean of the other dialogues' same turn ([`turn_rloo`]).
+    #[serde(rename = "turn-rloo")]
+    TurnRloo,
+    /// Per turn, the decrease of the distance to the target emotion and its return ([`distance_potential`]).
+    #[serde(rename = "distance-potential")]
+    DistancePotential,
 }
 
 impl AdvantageEstimator {

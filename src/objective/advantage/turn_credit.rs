@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::group::{REWARD_TOLERANCE, mean, spread, standard_deviation};
 use crate::objective::error::{ObjectiveError, all_finite, in_range};
 
-/// Recipe key `turn_credit`: how a dialogue's advantage is spread over its turns.
+/// Recipe key `turn_credit`: how a dialogue's advantage from a group estimator is spread over its turns.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnCredit {
@@ -16,8 +16,6 @@ pub enum TurnCredit {
     None,
     /// [`turn_centred`].
     TurnCentred,
-    /// [`distance_potential`].
-    DistancePotential,
 }
 
 /// `A_turn = A_dialogue + α·(r_turn − r̄)` with `r̄` the mean of the dialogue's turn rewards.
@@ -87,13 +85,7 @@ pub fn distance_potential(
             scopes.entry((dialogue.group, turn)).or_default().push(decreases.len());
             decreases.push(pair[0] - pair[1]);
         }
-        let mut running = 0.0;
-        let mut own: Vec<f64> = decreases[start..].to_vec();
-        for value in own.iter_mut().rev() {
-            running = *value + gamma * running;
-            *value = running;
-        }
-        returns.extend(own);
+        returns.extend(discounted(&decreases[start..], gamma));
     }
     let long_term = normalised(&returns);
     let mut advantages: Vec<f64> = long_term.iter().map(|value| (1.0 - immediate) * value).collect();
@@ -108,6 +100,79 @@ pub fn distance_potential(
         .iter()
         .map(|dialogue| rest.by_ref().take(dialogue.distances.len().saturating_sub(1)).collect())
         .collect())
+}
+
+/// One dialogue as rewards per turn.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnRewards<'a> {
+    /// Dialogues with the same scope are each other's baseline.
+    pub scope: u64,
+    /// `[turns]`: what each reply earned.
+    pub rewards: &'a [f64],
+}
+
+/// Advantages per turn without a critic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TurnAdvantages {
+    /// `[dialogues][turns]`.
+    pub advantages: Vec<Vec<f64>>,
+    /// Turns that no other dialogue got as far as; their advantage is 0.
+    pub alone: usize,
+}
+
+/// One advantage per turn from the rewards that follow it, against the same turn of the other dialogues.
+///
+/// Return `G_k = r_k + γ·G_{k+1}`, `γ` per turn; `A_k = G_k − b_k` with the baseline `b_k` the mean of `G_k` over the
+/// *other* dialogues of the scope that have a turn `k`, and where there is none over all other dialogues that do. With
+/// `whiten` the advantages are normalised over the turns of the step, `(A − Ā)/(σ + 1e-6)` with Bessel's correction.
+///
+/// RLOO's leave-one-out baseline (Ahmadian et al. 2024, section 3) with the turn as the unit of credit and the position
+/// in the dialogue as the group; the combination is ours. The baseline does not depend on the turn it judges, so the
+/// gradient keeps its expectation.
+///
+/// # Errors
+/// When a reward is not finite or `gamma` is outside `[0, 1]`.
+pub fn turn_rloo(gamma: f64, whiten: bool, dialogues: &[TurnRewards<'_>]) -> Result<TurnAdvantages, ObjectiveError> {
+    in_range("turn_gamma", gamma, (0.0..=1.0).contains(&gamma), "a number in [0, 1]")?;
+    let mut returns: Vec<Vec<f64>> = Vec::with_capacity(dialogues.len());
+    // Sum and number of the returns of turn k, of a scope and of the whole step.
+    let mut scopes: BTreeMap<(u64, usize), (f64, usize)> = BTreeMap::new();
+    let mut step: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+    for dialogue in dialogues {
+        all_finite("turn rewards", dialogue.rewards)?;
+        let own = discounted(dialogue.rewards, gamma);
+        for (turn, value) in own.iter().enumerate() {
+            for (sum, count) in [scopes.entry((dialogue.scope, turn)).or_default(), step.entry(turn).or_default()] {
+                *sum += value;
+                *count += 1;
+            }
+        }
+        returns.push(own);
+    }
+    let mut out = TurnAdvantages::default();
+    let mut flat = Vec::new();
+    for (dialogue, own) in dialogues.iter().zip(&returns) {
+        for (turn, value) in own.iter().enumerate() {
+            let candidates = [scopes[&(dialogue.scope, turn)], step[&turn]];
+            let peers = candidates.into_iter().find(|(_, count)| *count > 1);
+            out.alone += usize::from(peers.is_none());
+            flat.push(peers.map_or(0.0, |(sum, count)| value - (sum - value) / (count as f64 - 1.0)));
+        }
+    }
+    let mut rest = if whiten { normalised(&flat) } else { flat }.into_iter();
+    out.advantages = returns.iter().map(|own| rest.by_ref().take(own.len()).collect()).collect();
+    Ok(out)
+}
+
+/// `G_k = r_k + γ·G_{k+1}`.
+fn discounted(rewards: &[f64], gamma: f64) -> Vec<f64> {
+    let mut returns = rewards.to_vec();
+    let mut running = 0.0;
+    for value in returns.iter_mut().rev() {
+        running = *value + gamma * running;
+        *value = running;
+    }
+    returns
 }
 
 fn normalised(values: &[f64]) -> Vec<f64> {

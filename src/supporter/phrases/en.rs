@@ -23,6 +23,12 @@ pub(super) static BANK: Bank = Bank {
         "I remember {earlier}, and now {key} as well.",
         "Between {earlier} and {key}, you have had no rest.",
     ],
+    quoting_openers: &[
+        "You told me: {quote}",
+        "This stays with me: {quote}",
+        "I keep hearing this: {quote}",
+        "One thing I hold on to: {quote}",
+    ],
     plain_openers: &[
         "I hear you, really.",
         "Thank you for telling me this.",
@@ -64,6 +70,8 @@ pub(super) static BANK: Bank = Bank {
     poor,
     shortest: 12,
     longest: 40,
+    shortest_quote: 3,
+    full_stop: ".",
     separator: " ",
     measure: |text| text.split_whitespace().count(),
 };

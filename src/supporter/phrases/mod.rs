@@ -1,5 +1,5 @@
 //! The sentence patterns of the supporter. `{key}` stands for the detail the person just told, `{earlier}` for one told
-//! before and `{feeling}` for what the person seems to feel.
+//! before, `{quote}` for the person's own words and `{feeling}` for what the person seems to feel.
 
 mod en;
 mod zh;
@@ -13,6 +13,8 @@ pub(super) struct Bank {
     pub(super) keyed_openers: &'static [&'static str],
     /// Openers that tie the key to an earlier one.
     pub(super) paired_openers: &'static [&'static str],
+    /// Openers that give the person's own words back: up to the quote, which ends them.
+    pub(super) quoting_openers: &'static [&'static str],
     /// Openers in general words.
     pub(super) plain_openers: &'static [&'static str],
     /// What a person may feel, most telling first.
@@ -28,6 +30,9 @@ pub(super) struct Bank {
     /// Fewest and most characters (zh) or words (en) of a good reply.
     pub(super) shortest: usize,
     pub(super) longest: usize,
+    /// Fewest characters (zh) or words (en) of a quote that says something.
+    pub(super) shortest_quote: usize,
+    pub(super) full_stop: &'static str,
     separator: &'static str,
     measure: fn(&str) -> usize,
 }

@@ -23,6 +23,12 @@ pub(super) static BANK: Bank = Bank {
         "前面的{earlier}，现在的{key}，我都记着。",
         "从{earlier}到{key}，我一路听下来了。",
     ],
+    quoting_openers: &[
+        "你刚才说：{quote}",
+        "你这句我记下了：{quote}",
+        "我听见你说：{quote}",
+        "我还在想你这句：{quote}",
+    ],
     plain_openers: &[
         "我大概知道是怎么回事了。",
         "谢谢你愿意告诉我。",
@@ -64,6 +70,8 @@ pub(super) static BANK: Bank = Bank {
     poor,
     shortest: 15,
     longest: 60,
+    shortest_quote: 4,
+    full_stop: "。",
     separator: "",
     measure: |text| text.chars().count(),
 };

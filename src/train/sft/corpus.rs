@@ -1,26 +1,35 @@
 use std::sync::Arc;
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use rlver_models::tokenizer::ChatMessage;
 
+use super::exercises::{WordPool, generator};
 use crate::Error;
 use crate::dialogue::think::{self, ReplyMode};
 use crate::dialogue::{HiddenIntention, Profile, ProfileSet, Strategy, prompt};
 use crate::recipe::Recipe;
 use crate::rollout::Policy;
 use crate::seed::{self, Purpose};
-use crate::supporter::{Quality, ReplyContext, ReplyPlan, Supporter, random_plan};
+use crate::supporter::{Quality, ReplyContext, Supporter, random_plan};
 use crate::user::builtin::BuiltinUser;
 use crate::user::{Emotion, SessionSettings, UserEngine};
 
 /// Replies per scripted dialogue at most.
 const MAX_TURNS: usize = 8;
 
-/// Share of replies that do what the person's hidden intention asks for; the others are drawn without regard to it. It
-/// stands for what a pretrained model knows: that "what should I do?" may be answered with advice.
-const FITTING_SHARE: f64 = 0.35;
+/// Share of good replies that do what the person's hidden intention asks for; the others are drawn without regard to it.
+/// It stands for what a pretrained model knows: that "what should I do?" may be answered with advice.
+const FITTING_SHARE: f64 = 0.6;
+
+/// Share of dialogues whose people tell random words.
+const EXCHANGED_SHARE: f64 = 0.5;
+
+/// Share of the exercises after which dialogues join the lists, and the shares of the two kinds then.
+const DIALOGUES_FROM: f64 = 0.35;
+const QUOTING_SHARE: f64 = 0.3;
+const FITTING_SHARE_OF_EXERCISES: f64 = 0.3;
 
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
@@ -29,6 +38,20 @@ const THINK_TURN_SHARE: f64 = 0.35;
 #[derive(Debug)]
 pub struct Corpus {
     dialogues: Vec<Scripted>,
+    words: WordPool,
+}
+
+/// What the people of a scripted dialogue tell, and what the supporter makes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Their story; replies of mixed quality.
+    Story,
+    /// Random words; replies of mixed quality.
+    Exchanged,
+    /// Random words, and nothing but their own words as a reply.
+    Quoting,
+    /// Random words, and nothing but the sentence that fits the hidden intention, which only their hints give away.
+    Fitting,
 }
 
 #[derive(Debug)]
@@ -62,15 +85,17 @@ impl Corpus {
     /// Writes `count` dialogues with the people of `profiles`; `part` keeps corpora apart.
     pub fn write(profiles: &ProfileSet, recipe: &Recipe, count: usize, part: u64) -> Corpus {
         let users = BuiltinUser::new();
+        let words = WordPool::of(profiles.iter().flat_map(|p| p.details.iter().map(|d| d.say.as_str())));
         let dialogues = (0..count)
             .into_par_iter()
             .map(|i| {
-                let seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, i as u64]);
-                let profile = profiles.get(i % profiles.len()).clone();
-                Scripted::write(&users, profile, seed, recipe.sft.think_share)
+                let mut rng = generator(seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, part, i as u64]));
+                let kind = if rng.random_bool(EXCHANGED_SHARE) { Kind::Exchanged } else { Kind::Story };
+                let mode = if rng.random_bool(recipe.sft.think_share) { ReplyMode::Think } else { ReplyMode::Direct };
+                Scripted::write(&users, profiles.get(i % profiles.len()), &words, kind, mode, &mut rng)
             })
             .collect();
-        Corpus { dialogues }
+        Corpus { dialogues, words }
     }
 
     /// Everything said or thought, and the system prompts, for the tokenizer.
@@ -91,12 +116,56 @@ impl Corpus {
             self.dialogues.par_iter().map(|d| d.rows(policy, user_weight)).collect();
         Ok(rows?.into_iter().flatten().collect())
     }
+
+    /// The exercise batch of about `tokens` tokens after `progress` (0–1) of the exercises: lists to be said back, longer
+    /// and longer, then also dialogues in which the supporter only gives back the random words it is told, or only says
+    /// what fits the hidden intention.
+    ///
+    /// # Errors
+    /// When the chat template cannot render them.
+    pub fn exercises(
+        &self,
+        profiles: &ProfileSet,
+        policy: &Policy,
+        tokens: usize,
+        progress: f64,
+        seed: u64,
+    ) -> Result<Vec<SftRow>, Error> {
+        let mut rng = generator(seed);
+        let users = BuiltinUser::new();
+        let (mut rows, mut total) = (Vec::new(), 0);
+        while total < tokens {
+            let draw: f64 = if progress < DIALOGUES_FROM { 1.0 } else { rng.random() };
+            let kind = match draw {
+                d if d < QUOTING_SHARE => Some(Kind::Quoting),
+                d if d < QUOTING_SHARE + FITTING_SHARE_OF_EXERCISES => Some(Kind::Fitting),
+                _ => None,
+            };
+            let new = match kind {
+                Some(kind) => {
+                    let profile = profiles.get(rng.random_range(0..profiles.len()));
+                    Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng)
+                        .rows(policy, 0.0)?
+                }
+                None => vec![self.words.list_row(policy, progress, &mut rng)?],
+            };
+            total += new.iter().map(|r| r.ids.len()).sum::<usize>();
+            rows.extend(new);
+        }
+        Ok(rows)
+    }
 }
 
 impl Scripted {
-    fn write(users: &BuiltinUser, profile: Arc<Profile>, seed: u64, think_share: f64) -> Scripted {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mode = if rng.random_bool(think_share) { ReplyMode::Think } else { ReplyMode::Direct };
+    fn write(
+        users: &BuiltinUser,
+        profile: &Arc<Profile>,
+        words: &WordPool,
+        kind: Kind,
+        mode: ReplyMode,
+        rng: &mut ChaCha8Rng,
+    ) -> Scripted {
+        let profile = if kind == Kind::Story { profile.clone() } else { words.exchange(profile, rng) };
         // Any mood to begin with, so that the policy meets users in every band however the scripted replies fare.
         let start = Emotion::new(rng.random_range(20..=85)).expect("within the scale");
         let mut session = users.open(profile.clone(), SessionSettings { start, seed: rng.next_u64() });
@@ -105,16 +174,23 @@ impl Scripted {
         let profile = dialogue.profile.clone();
         for turn in 0..MAX_TURNS {
             let line = dialogue.turns.last().map_or(dialogue.opening.as_str(), |t: &ScriptedTurn| &t.answer);
-            // No subject is handed to the supporter: a network this small does not learn to copy words from what was
-            // said (tried at this size and budget), and would fill the places with things nobody mentioned.
-            let context =
-                ReplyContext { language: profile.language(), last_user_line: line, key: None, earlier_keys: &[], turn };
-            let plan = if rng.random_bool(FITTING_SHARE) {
-                ReplyPlan { strategy: fitting(profile.intention()), quality: Quality::Template }
-            } else {
-                random_plan(&mut rng)
+            let context = ReplyContext {
+                language: profile.language(),
+                last_user_line: line,
+                key: None,
+                told: told(line, &profile),
+                earlier_keys: &[],
+                turn,
             };
-            let reply = Supporter.reply(plan, &context, &mut rng);
+            let mut plan = random_plan(rng);
+            if plan.quality != Quality::Poor && rng.random_bool(FITTING_SHARE) {
+                plan.strategy = fitting(profile.intention());
+            }
+            let reply = match (kind, context.told) {
+                (Kind::Quoting, Some(told)) => Supporter.quote(told, profile.language(), rng),
+                (Kind::Fitting, _) => Supporter.sentence(fitting(profile.intention()), profile.language(), rng),
+                _ => Supporter.reply(plan, &context, rng),
+            };
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
             let farewell = answer.farewell;
             dialogue.turns.push(ScriptedTurn {
@@ -124,7 +200,7 @@ impl Scripted {
                 answer: answer.line,
                 farewell,
             });
-            if farewell {
+            if farewell && matches!(kind, Kind::Story | Kind::Exchanged) {
                 break;
             }
         }
@@ -164,6 +240,15 @@ impl Scripted {
     }
 }
 
+/// The sentence of the profile's story that `line` tells.
+fn told<'a>(line: &str, profile: &'a Profile) -> Option<&'a str> {
+    let sentence = |say: &&str| {
+        let words = say.trim().trim_end_matches(['.', '?', '!', '。', '？', '！']);
+        !words.is_empty() && line.contains(words)
+    };
+    profile.first_talk.as_deref().into_iter().chain(profile.details.iter().map(|d| d.say.as_str())).find(sentence)
+}
+
 /// The main strategy that answers a hidden intention.
 fn fitting(intention: HiddenIntention) -> Strategy {
     match intention {
@@ -179,17 +264,17 @@ fn fitting(intention: HiddenIntention) -> Strategy {
 }
 
 impl SftRow {
-    fn context(ids: Vec<u32>) -> SftRow {
+    pub(super) fn context(ids: Vec<u32>) -> SftRow {
         SftRow { weights: vec![0.0; ids.len()], ids }
     }
 
-    fn push(&mut self, ids: Vec<u32>, weight: f32) {
+    pub(super) fn push(&mut self, ids: Vec<u32>, weight: f32) {
         self.weights.extend(std::iter::repeat_n(weight, ids.len()));
         self.ids.extend(ids);
     }
 
     /// The tokens from a closed assistant turn to the next one: the words weigh `weight`, the headers around them 0.
-    fn push_user(&mut self, policy: &Policy, line: &str, weight: f32) {
+    pub(super) fn push_user(&mut self, policy: &Policy, line: &str, weight: f32) {
         let ids = policy.chat.continuation_ids(line);
         let words = policy.tokenizer.encode_plain(line).len();
         let before = policy.chat.turn_suffix().len() + policy.chat.user_header().len();

@@ -2,6 +2,7 @@
 //! the scripted supporter and the built-in users.
 
 mod corpus;
+mod exercises;
 
 use std::time::Instant;
 
@@ -35,7 +36,8 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
     let recipe = options.recipe;
     let device = DeviceChoice::parse(&recipe.run.device).expect("checked with the recipe").open();
     report(Event::Note("writing the corpus".into()));
-    let corpus = Corpus::write(&ProfileSet::builtin_train(), recipe, recipe.sft.dialogues, 0);
+    let profiles = ProfileSet::builtin_train();
+    let corpus = Corpus::write(&profiles, recipe, recipe.sft.dialogues, 0);
     let heldout = Corpus::write(&ProfileSet::builtin_heldout(), recipe, HELDOUT_DIALOGUES, 1);
     let tokenizer = train_tokenizer(&corpus, recipe.sft.vocab_size)?;
     let mut learner = Learner { model: init(recipe, &tokenizer, &device), optimizer: AdamW::new(&recipe.optimizer) };
@@ -60,6 +62,8 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
     };
     let mut log = MetricsLog::append(folder.metrics())?;
     let mut events = EventWriter::resume(folder.tensorboard(), step as u64 + 1)?;
+    let (copy_steps, copy_tokens) = (recipe.sft.copy_steps, recipe.sft.copy_batch_tokens);
+    let copy_seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, u64::MAX]);
     let mut batches = Batches::new(&rows, recipe.run.seed, recipe.sft.batch_tokens);
     while step < recipe.run.steps {
         if options.stop.is_raised() {
@@ -67,7 +71,13 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
             return Ok(Outcome::Interrupted { step });
         }
         let begun = Instant::now();
-        let batch = batches.get(step);
+        let exercises = if step < copy_steps {
+            let progress = step as f64 / copy_steps as f64;
+            corpus.exercises(&profiles, &policy, copy_tokens, progress, seed::mix(&[copy_seed, step as u64]))?
+        } else {
+            Vec::new()
+        };
+        let batch = if step < copy_steps { exercises.iter().collect() } else { batches.get(step - copy_steps) };
         step += 1;
         let lr = learning_rate(recipe, step)?;
         let tracked = learner.model.tracked();

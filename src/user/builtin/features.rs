@@ -61,7 +61,7 @@ impl Features {
             }
             for found in matches {
                 let uses = state.cues.get(&found.cue).copied().unwrap_or(0);
-                let fresh = 0.75f32.powi(uses.min(6) as i32);
+                let fresh = 0.85f32.powi(uses.min(6) as i32);
                 let best = features.strategies.entry(found.strategy).or_insert(fresh);
                 *best = best.max(fresh);
                 features.cues.push(found.cue);

@@ -154,12 +154,13 @@ impl Voice {
         let fact = if withholds { None } else { self.facts.next() };
         let hint_in_ten = if mood.change > 0 { 5 } else { 8 };
         let hinted = withholds || turn == 1 || draw(self.seed, turn as u64, 3) % 10 < hint_in_ten;
+        // When the story is told, how things are now is what there is to hear.
+        let fact = match fact {
+            None if !withholds => Some(Detail { say: self.pick(&bank.more.say, turn, 4), key: String::new() }),
+            fact => fact,
+        };
         let mut parts = vec![reaction];
-        match &fact {
-            Some(fact) => parts.push(self.spoken(&fact.say)),
-            None if !withholds => parts.push(self.pick(&bank.more.say, turn, 4)),
-            None => {}
-        }
+        parts.extend(fact.as_ref().map(|fact| self.spoken(&fact.say)));
         if hinted {
             let asked = parts.iter().any(|p| p.contains(['?', '？']));
             parts.push(self.hint(turn, !asked));
