@@ -152,6 +152,7 @@ fn losses(list: &mut Vec<Variant>) {
         (Some(KlPenalty::K1), "policy_loss, k1"),
         (Some(KlPenalty::K2), "policy_loss, k2"),
         (Some(KlPenalty::K3), "policy_loss, k3"),
+        (Some(KlPenalty::K3Bounded), "policy_loss, k3 bounded"),
     ] {
         let terms = Terms { dual_clip: true, entropy: true, kl, importance: true, units: 256 };
         variant!(list, true, 256, what.into(), ppo_kernels::policy_loss::PolicyLoss,

@@ -92,7 +92,8 @@ impl Batch {
             let kl = match config.kl {
                 KlPenalty::K1 => -d,
                 KlPenalty::K2 => 0.5 * d * d,
-                KlPenalty::K3 => {
+                KlPenalty::K3 => d.exp() - d - 1.0,
+                KlPenalty::K3Bounded => {
                     let c = d.clamp(-20.0, 20.0);
                     (c.exp() - c - 1.0).min(10.0)
                 }
@@ -115,7 +116,7 @@ fn agree(name: &str, ours: &PpoMetrics, expected: &PpoMetrics) {
 
 fn configs() -> Vec<(PpoLossConfig, bool)> {
     let mut all = vec![(CONFIG, false), (PpoLossConfig { dual_clip: None, clip_high: 0.28, ..CONFIG }, true)];
-    for kl in [KlPenalty::K1, KlPenalty::K2, KlPenalty::K3] {
+    for kl in [KlPenalty::K1, KlPenalty::K2, KlPenalty::K3, KlPenalty::K3Bounded] {
         all.push((PpoLossConfig { entropy_coef: 0.01, kl_coef: 0.1, kl, ..CONFIG }, kl == KlPenalty::K2));
     }
     all

@@ -148,7 +148,8 @@ fn kernel_penalty(objective: &ObjectiveSection, with_kl: bool) -> Option<KlPenal
         (PolicyLossKind::Clip, _, _) if !with_kl => Some(KlPenalty::K3),
         (PolicyLossKind::Clip, KlEstimator::K1, _) => Some(KlPenalty::K1),
         (PolicyLossKind::Clip, KlEstimator::K2, _) => Some(KlPenalty::K2),
-        (PolicyLossKind::Clip, KlEstimator::K3, KlClamp::Verl) => Some(KlPenalty::K3),
+        (PolicyLossKind::Clip, KlEstimator::K3, KlClamp::Verl) => Some(KlPenalty::K3Bounded),
+        (PolicyLossKind::Clip, KlEstimator::K3, KlClamp::None) => Some(KlPenalty::K3),
         _ => None,
     }
 }

@@ -115,6 +115,10 @@ pub(crate) mod kernels {
                     } else if comptime!(terms.kl == Some(KlPenalty::K2)) {
                         loss += kl_coef * 0.5 * d * d;
                         slope -= kl_coef * d;
+                    } else if comptime!(terms.kl == Some(KlPenalty::K3)) {
+                        let e = d.exp();
+                        loss += kl_coef * (e - d - 1.0);
+                        slope += kl_coef * (1.0 - e);
                     } else {
                         let c = d.max(f32::new(-20.0)).min(f32::new(20.0));
                         let e = c.exp();

@@ -51,6 +51,10 @@ pub(crate) fn policy(tokens: Tokens<'_>, config: PpoLossConfig) -> (Vec<f32>, Ve
         KlPenalty::K1 => policy_with(tokens, config, |d| (-c * d, c)),
         KlPenalty::K2 => policy_with(tokens, config, |d| (0.5 * c * d * d, -c * d)),
         KlPenalty::K3 => policy_with(tokens, config, |d| {
+            let e = exp(d);
+            (c * (e - d - 1.0), c * (1.0 - e))
+        }),
+        KlPenalty::K3Bounded => policy_with(tokens, config, |d| {
             let held = d.clamp(-20.0, 20.0);
             let e = exp(held);
             let value = e - held - 1.0;

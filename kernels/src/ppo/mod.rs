@@ -30,8 +30,10 @@ pub enum KlPenalty {
     K1,
     /// d²/2.
     K2,
-    /// exp(d) − d − 1 with d clamped to ±20 and the value to ±10, no gradient where a bound holds.
+    /// exp(d) − d − 1.
     K3,
+    /// As `K3` with d clamped to ±20 and the value to ±10, no gradient where a bound holds.
+    K3Bounded,
 }
 
 /// Settings of [`ppo_loss`].

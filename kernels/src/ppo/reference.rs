@@ -34,7 +34,8 @@ pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, c
         let kl = match config.kl {
             KlPenalty::K1 => d.neg(),
             KlPenalty::K2 => d.square() * 0.5,
-            KlPenalty::K3 => {
+            KlPenalty::K3 => d.clone().exp() - d - 1.0,
+            KlPenalty::K3Bounded => {
                 let d = d.clamp(-20.0, 20.0);
                 (d.clone().exp() - d - 1.0).clamp(-10.0, 10.0)
             }
