@@ -29,7 +29,7 @@ const EXCHANGED_SHARE: f64 = 0.5;
 /// Share of the exercises after which dialogues join the lists, and the shares of the two kinds then.
 const DIALOGUES_FROM: f64 = 0.35;
 const QUOTING_SHARE: f64 = 0.3;
-const FITTING_SHARE_OF_EXERCISES: f64 = 0.3;
+const HINT_SHARE: f64 = 0.3;
 
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
@@ -50,8 +50,6 @@ enum Kind {
     Exchanged,
     /// Random words, and nothing but their own words as a reply.
     Quoting,
-    /// Random words, and nothing but the sentence that fits the hidden intention, which only their hints give away.
-    Fitting,
 }
 
 #[derive(Debug)]
@@ -118,8 +116,8 @@ impl Corpus {
     }
 
     /// The exercise batch of about `tokens` tokens after `progress` (0–1) of the exercises: lists to be said back, longer
-    /// and longer, then also dialogues in which the supporter only gives back the random words it is told, or only says
-    /// what fits the hidden intention.
+    /// and longer, then also dialogues in which the supporter only gives back the random words it is told, and lines
+    /// that hint at one intention after the other, answered by what fits each.
     ///
     /// # Errors
     /// When the chat template cannot render them.
@@ -136,18 +134,14 @@ impl Corpus {
         let (mut rows, mut total) = (Vec::new(), 0);
         while total < tokens {
             let draw: f64 = if progress < DIALOGUES_FROM { 1.0 } else { rng.random() };
-            let kind = match draw {
-                d if d < QUOTING_SHARE => Some(Kind::Quoting),
-                d if d < QUOTING_SHARE + FITTING_SHARE_OF_EXERCISES => Some(Kind::Fitting),
-                _ => None,
-            };
-            let new = match kind {
-                Some(kind) => {
-                    let profile = profiles.get(rng.random_range(0..profiles.len()));
-                    Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng)
-                        .rows(policy, 0.0)?
-                }
-                None => vec![self.words.list_row(policy, progress, &mut rng)?],
+            let new = if draw < QUOTING_SHARE {
+                let profile = profiles.get(rng.random_range(0..profiles.len()));
+                let kind = Kind::Quoting;
+                Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng).rows(policy, 0.0)?
+            } else if draw < QUOTING_SHARE + HINT_SHARE {
+                vec![self.words.hint_row(policy, &mut rng)?]
+            } else {
+                vec![self.words.list_row(policy, progress, &mut rng)?]
             };
             total += new.iter().map(|r| r.ids.len()).sum::<usize>();
             rows.extend(new);
@@ -188,7 +182,6 @@ impl Scripted {
             }
             let reply = match (kind, context.told) {
                 (Kind::Quoting, Some(told)) => Supporter.quote(told, profile.language(), rng),
-                (Kind::Fitting, _) => Supporter.sentence(fitting(profile.intention()), profile.language(), rng),
                 _ => Supporter.reply(plan, &context, rng),
             };
             let answer = session.respond(&reply.text).expect("the built-in user never fails");
@@ -200,7 +193,7 @@ impl Scripted {
                 answer: answer.line,
                 farewell,
             });
-            if farewell && matches!(kind, Kind::Story | Kind::Exchanged) {
+            if farewell && kind != Kind::Quoting {
                 break;
             }
         }
@@ -250,7 +243,7 @@ fn told<'a>(line: &str, profile: &'a Profile) -> Option<&'a str> {
 }
 
 /// The main strategy that answers a hidden intention.
-fn fitting(intention: HiddenIntention) -> Strategy {
+pub(super) fn fitting(intention: HiddenIntention) -> Strategy {
     match intention {
         HiddenIntention::Dialectical => Strategy::BothSides,
         HiddenIntention::Advice => Strategy::Advice,

@@ -12,13 +12,19 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rlver_models::tokenizer::ChatMessage;
 
-use super::corpus::SftRow;
+use super::corpus::{SftRow, fitting};
 use crate::Error;
-use crate::dialogue::{Detail, Language, Profile, is_han};
+use crate::dialogue::think::ReplyMode;
+use crate::dialogue::{Detail, HiddenIntention, Language, Profile, is_han, prompt};
 use crate::rollout::Policy;
+use crate::supporter::Supporter;
+use crate::user::builtin::hints;
 
 /// Most things in a list to be said back.
 const LONGEST_LIST: usize = 14;
+
+/// Hints in a row of the exercises.
+const HINTS: usize = 5;
 
 /// Lists in a row of the exercises.
 const LISTS: usize = 4;
@@ -92,6 +98,33 @@ impl WordPool {
             let next = list();
             row.push_user(policy, &next, 0.0);
             row.push(policy.tokenizer.encode_plain(&next), 1.0);
+            row.push(vec![policy.chat.turn_end()], 1.0);
+        }
+        Ok(row)
+    }
+
+    /// A few lines that hint at one intention each, answered by a sentence that fits it.
+    ///
+    /// Within a dialogue the wish stays the same, so that a network may look at its own earlier replies instead of the
+    /// hints. Here only the newest hint tells what fits.
+    pub(super) fn hint_row(&self, policy: &Policy, rng: &mut ChaCha8Rng) -> Result<SftRow, Error> {
+        let language = Language::ALL[rng.random_range(0..Language::ALL.len())];
+        let (stop, joint) = if language == Language::Zh { ("。", "") } else { (".", " ") };
+        let mut exchange = || {
+            let intention = *HiddenIntention::ALL.choose(rng).expect("there are eight");
+            let hint = *hints(language, intention).choose(rng).expect("everyone hints");
+            let line = format!("{}{stop}{joint}{hint}", self.clause(language, rng));
+            (line, Supporter.sentence(fitting(intention), language, rng).text)
+        };
+        let (line, reply) = exchange();
+        let system = ChatMessage::system(prompt::system(ReplyMode::Direct, language));
+        let mut row = SftRow::context(policy.chat.prompt_ids(&[system, ChatMessage::user(&line)])?);
+        row.push(policy.tokenizer.encode_plain(&reply), 1.0);
+        row.push(vec![policy.chat.turn_end()], 1.0);
+        for _ in 1..HINTS {
+            let (line, reply) = exchange();
+            row.push_user(policy, &line, 0.0);
+            row.push(policy.tokenizer.encode_plain(&reply), 1.0);
             row.push(vec![policy.chat.turn_end()], 1.0);
         }
         Ok(row)

@@ -28,6 +28,7 @@ pub use features::{Features, recognise};
 pub use guard::Guard;
 pub use model::{EmotionModel, RuleModel};
 pub use state::State;
+pub(crate) use voice::hints;
 
 /// The engine.
 #[derive(Clone)]

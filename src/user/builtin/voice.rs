@@ -98,6 +98,12 @@ pub(crate) struct Line {
     pub(crate) fact: Option<Detail>,
 }
 
+/// Everything by which a person hints at `intention`.
+pub(crate) fn hints(language: Language, intention: HiddenIntention) -> Vec<&'static str> {
+    let hints = &bank(language).hint[&intention];
+    hints.say.iter().chain(&hints.ask).map(String::as_str).collect()
+}
+
 /// Speaks for one person in one dialogue.
 pub(crate) struct Voice {
     language: Language,
