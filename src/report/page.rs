@@ -10,6 +10,7 @@ use super::sample::{self, Place, Sample};
 use super::{charts, view};
 use crate::dialogue::{CharacterType, HiddenIntention};
 use crate::evaluate::{Interval, Scores};
+use crate::train::Stage;
 
 const STYLE: &str = include_str!("page/report.css");
 const SCRIPT: &str = include_str!("page/report.js");
