@@ -79,7 +79,7 @@ fn measure(runs: &[RunDigest], title: &str, note: &str, axis: &str, measures: &[
             plot.add_trace(line(&label, &points, tint, dash.clone()));
         }
     }
-    (plot.data().len() > 0).then(|| {
+    (!plot.data().is_empty()).then(|| {
         plot.set_layout(
             Layout::new()
                 .x_axis(Axis::new().title("step"))

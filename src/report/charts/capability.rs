@@ -53,7 +53,7 @@ fn radar(runs: &[RunDigest]) -> Option<Chart> {
             );
         }
     }
-    (plot.data().len() > 0).then(|| {
+    (!plot.data().is_empty()).then(|| {
         let mut chart = Chart::new("Five capabilities (estimate)", "1 to 5, means over dialogues.", &plot).high(400);
         chart.layout["polar"] = json!({ "radialaxis": { "range": [1, 5], "dtick": 1, "angle": 90, "tickangle": 90 } });
         chart
@@ -90,7 +90,7 @@ fn path(runs: &[RunDigest]) -> Option<Chart> {
                 .hover_template("%{hovertext}<br>%{x:.2}, %{y:.2}<extra></extra>"),
         );
     }
-    (plot.data().len() > 0).then(|| {
+    (!plot.data().is_empty()).then(|| {
         plot.set_layout(
             Layout::new()
                 .x_axis(Axis::new().title("← structured · creative →").range(vec![-5.3, 5.3]))

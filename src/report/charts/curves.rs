@@ -175,7 +175,7 @@ fn chart(curve: &Curve, runs: &[RunDigest]) -> Option<Chart> {
             }
         }
     }
-    (plot.data().len() > 0).then(|| {
+    (!plot.data().is_empty()).then(|| {
         let shares = if curve.axis == "share" { RangeMode::ToZero } else { RangeMode::Normal };
         plot.set_layout(layout().y_axis(Axis::new().title(curve.axis).range_mode(shares)));
         Chart::new(curve.title, curve.note, &plot)
@@ -257,7 +257,7 @@ fn time(runs: &[RunDigest]) -> Option<Chart> {
             });
         }
     }
-    (plot.data().len() > 0).then(|| {
+    (!plot.data().is_empty()).then(|| {
         plot.set_layout(layout().y_axis(Axis::new().title("seconds").range_mode(RangeMode::ToZero)));
         Chart::new("Time of a step", "Dialogues and update, without evaluation and checkpoint.", &plot)
     })

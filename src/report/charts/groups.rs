@@ -55,7 +55,7 @@ fn bars(runs: &[RunDigest], title: &str, note: &str, value: fn(&Scores) -> Inter
         }
     }
     // Bars at zero everywhere say nothing; the figures above do.
-    (plot.data().len() > 0 && highest > 0.0).then(|| {
+    (!plot.data().is_empty() && highest > 0.0).then(|| {
         plot.set_layout(
             Layout::new()
                 .bar_mode(BarMode::Group)

@@ -178,7 +178,7 @@ impl Judge {
     }
 
     /// The baseline that never reads the reply.
-    pub(super) fn from_state(&self, state: &[f32]) -> f32 {
+    pub(super) fn of_state(&self, state: &[f32]) -> f32 {
         dot(&self.weights.state, state) + self.weights.state.last().copied().unwrap_or(0.0)
     }
 }

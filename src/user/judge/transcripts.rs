@@ -86,7 +86,7 @@ impl Judge {
                         teacher_forced: honest && self.with_history(judged.score, &history) > 0.0,
                         free_running: judged.change > 0,
                         reply_only: honest && self.score(&said.reply, &reading, &hearing, View::Reply) > 0.0,
-                        state_only: self.from_state(&state) > 0.0,
+                        state_only: self.of_state(&state) > 0.0,
                     },
                 });
                 let ahead = emotion - i32::from(own.score());
