@@ -34,6 +34,14 @@ sft-pico *args='':
 eval model='builtin:pico' *args='':
     {{ rlver }} eval --model {{ trim_start_match(model, 'model=') }} {{ args }}
 
+# A page about runs: just report runs/train-ppo
+report run *args='':
+    {{ rlver }} report {{ run }} {{ args }}
+
+# Be the supporter yourself: just play en-train-001
+play profile *args='':
+    {{ rlver }} play --profile {{ profile }} {{ args }}
+
 # Talk with a policy.
 chat model='builtin:pico' *args='':
     {{ rlver }} chat --model {{ trim_start_match(model, 'model=') }} {{ args }}

@@ -8,6 +8,8 @@ use crate::dialogue::ProfileError;
 use crate::metrics::MetricsError;
 use crate::objective::ObjectiveError;
 use crate::recipe::RecipeError;
+use crate::user::llm::engine::EngineError;
+use crate::user::record::ReplayError;
 
 /// Anything that can go wrong in a run. Messages name the input, what is wrong with it and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,12 @@ pub enum Error {
     /// Metrics of a run.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The language model behind simulated users.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A recorded run that should be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// Numbers the objective refuses.
     #[error("the objective refuses its input: {0}")]
     Objective(#[from] ObjectiveError),
@@ -67,7 +75,7 @@ pub enum Error {
     },
     /// A resumed run whose recipe changed.
     #[error(
-        "cannot resume {folder}: `{key}` was {was} and is now {now}; only run.steps, [checkpoint] and [eval] may change"
+        "cannot resume {folder}: `{key}` was {was} and is now {now}; only run.steps, [checkpoint], [eval] and how an [llm] server is reached may change"
     )]
     RecipeChanged {
         /// The run folder.
@@ -121,6 +129,20 @@ pub enum Error {
         /// Dialogues without a score.
         unscored: usize,
         /// Dialogues of the step.
+        total: usize,
+        /// The limit.
+        limit: f64,
+        /// The last failure.
+        last: String,
+    },
+    /// Too many simulated users failed in an evaluation.
+    #[error(
+        "{unscored} of {total} dialogues of the evaluation have no score because their simulated user failed, more than the limit of {limit} allows; last failure: {last}"
+    )]
+    UnscoredEvaluation {
+        /// Dialogues without a score.
+        unscored: usize,
+        /// Dialogues of the evaluation.
         total: usize,
         /// The limit.
         limit: f64,

@@ -13,8 +13,8 @@
 //!
 //! [`dialogue`] holds profiles, prompts and the reading of thoughts; [`user`] the simulated users; [`rollout`] runs
 //! many dialogues at once and writes [`rollout::Episode`]s; [`objective`] turns rewards into advantages and losses;
-//! [`train`] updates the networks and keeps the run's folder; [`evaluate`] measures a policy on held-out people. A
-//! [`recipe`] describes a run completely.
+//! [`train`] updates the networks and keeps the run's folder; [`evaluate`] measures a policy on held-out people; [`report`] makes
+//! a run readable. A [`recipe`] describes a run completely.
 //!
 //! One simulated person, without any model:
 //!
@@ -33,6 +33,7 @@
 //! # Ok::<(), rlver::user::UserError>(())
 //! ```
 
+pub mod audit;
 pub mod device;
 pub mod dialogue;
 mod error;
@@ -40,6 +41,7 @@ pub mod evaluate;
 pub mod metrics;
 pub mod objective;
 pub mod recipe;
+pub mod report;
 pub mod rollout;
 pub mod seed;
 pub mod supporter;

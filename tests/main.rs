@@ -1,13 +1,18 @@
 //! Integration tests of the `rlver` crate, in one binary: links are slow.
 
+mod audit;
 mod builtin_user;
 mod cli;
+mod evaluate;
+mod judge;
+mod llm_user;
 mod metrics;
 mod objectives;
 mod parity;
 mod pico;
 mod profiles;
 mod regression;
+mod report;
 mod rules;
 mod supporter;
 mod tensors;

@@ -6,6 +6,9 @@
 //! - `rules::scoring`: a run stopped for unscored dialogues lost what it had learnt since its last checkpoint.
 //! - `rules::reproduction`: a finished warm start left no checkpoint, so it could not be made longer.
 //! - `cli`: a reader that went away (`rlver train … | head`) ended the process with a panic, and with it the run.
+//! - `kernels`, `logprob::no_rows_give_no_numbers_and_no_gradient`: log-probabilities of no tokens at all panicked.
+//! - `kernels`, `ppo::the_value_loss_reproduces_the_fixtures`: with a clip range so wide that it never holds, rounding
+//!   counted as clipping.
 //! - `cli::interrupt`: the command printed on Ctrl-C forgot the overrides the run was started with, and was refused.
 //! - `cli::recipe`: `dual_clip = nan` passed the check, and `critic_warmup` without a critic was silently ignored.
 //! - `rules::shaping`: a KL penalty in the reward was silently ignored by every estimator that compares whole dialogues.
@@ -129,4 +132,31 @@ fn strange_people_can_be_talked_to() {
             }
         }
     }
+}
+
+/// The fitted emotion model took whoever came first under an id for the person, also when a curriculum had changed the
+/// persona since: what a reply was worth depended on who had been heard before.
+#[test]
+fn the_fitted_model_reads_the_person_it_is_given() {
+    let reply = |language| match language {
+        Language::Zh => "你说的房东、猫和那封信，我都听进去了，换了谁心里都不好受。",
+        Language::En => "The landlord, the cat and that letter: I heard all of it, and anybody would be hurt.",
+    };
+    let appraisal = |users: &BuiltinUser, person: &Arc<Profile>| {
+        let start = Emotion::new(50).unwrap();
+        let mut session = users.open(person.clone(), SessionSettings { start, seed: 3 });
+        session.opening().unwrap();
+        session.respond(reply(person.language())).unwrap().appraisal
+    };
+    let mut told_apart = 0;
+    for person in ProfileSet::builtin_train().iter() {
+        let mut changed = Profile::clone(person);
+        changed.player = format!("{}\n{}", changed.player, reply(person.language()));
+        let changed = Arc::new(changed);
+        let fresh = [person, &changed].map(|p| appraisal(&BuiltinUser::calibrated(), p));
+        told_apart += usize::from(fresh[0] != fresh[1]);
+        let users = BuiltinUser::calibrated();
+        assert_eq!([person, &changed].map(|p| appraisal(&users, p)), fresh, "{}", person.id);
+    }
+    assert!(told_apart > 0, "the persona decides something");
 }

@@ -1,15 +1,19 @@
 /// Inputs of an operation that do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{op}: {what} has shape {found:?}, expected {expected}")]
+#[error("{op}: {what} {}, expected {expected}", found_in_words(found))]
 pub struct ShapeError {
     /// The operation.
     pub op: &'static str,
     /// The argument.
     pub what: &'static str,
-    /// Its shape.
+    /// Its shape; empty when something else is wrong with it.
     pub found: Vec<usize>,
     /// What the operation needs, in words.
     pub expected: String,
+}
+
+fn found_in_words(found: &[usize]) -> String {
+    if found.is_empty() { "does not fit".into() } else { format!("has shape {found:?}") }
 }
 
 impl ShapeError {

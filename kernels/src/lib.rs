@@ -8,22 +8,35 @@
 //! | [`ppo_loss`](ppo::ppo_loss), [`value_loss`](ppo::value_loss) | clipped policy and value losses | log-probability, entropy, values |
 //! | [`linear`](linear::linear), [`rms_norm`](norm::rms_norm), [`rotate`](rotary::rotate), [`swiglu`](swiglu::swiglu) | the rest of a Qwen2 block | all inputs |
 //!
-//! Every operation has a `reference` made of plain Burn operations, which is the definition the fused code is tested
-//! against and the implementation on devices that have no fused one yet. On Flex (the default CPU device) the fused
-//! code is plain Rust over `gemm` and `rayon`. [`set_reference`] switches all operations to their reference.
+//! | [`gae`](gae::gae) | advantages and returns, a segmented reverse scan | none |
+//! | [`sample`](sample::sample) | ids and log-probabilities drawn on the device | none |
+//!
+//! Every operation has a `reference` made of plain Burn operations (or a host loop in f64 where those do not fit), which
+//! is the definition the fused code is tested against. [`set_reference`] switches all operations to their reference.
+//!
+//! The fused code exists twice. On Flex (the default CPU device) it is plain Rust over `gemm` and `rayon`, f32 only. With
+//! the cargo features `cuda`, `wgpu`, `vulkan` and `cpu` one CubeCL source runs on all of them, in f32, f16 and bf16 with
+//! f32 arithmetic; `linear`, `rms_norm`, `rotate` and `swiglu` take their references there. An element type that the
+//! device cannot compute in is refused, because some devices return garbage for it without a word.
 //!
 //! Kernels know tensors, not language: nothing here has heard of tokens' meaning, dialogues or emotions.
 
 pub mod attention;
 mod backends;
 pub mod cache;
+#[cfg(feature = "cubecl")]
+mod cube;
 mod error;
+pub mod gae;
 pub mod linear;
 pub mod logprob;
 pub mod norm;
 pub mod ops;
 pub mod ppo;
+#[cfg(all(test, feature = "ptx"))]
+mod ptx;
 pub mod rotary;
+pub mod sample;
 mod segments;
 mod simd;
 mod spans;
@@ -44,11 +57,58 @@ pub fn set_reference(on: bool) {
     REFERENCE.store(on, Ordering::Relaxed);
 }
 
-/// Whether `tensor` can take the fused path: an f32 tensor on the Flex device, unless [`set_reference`] is on.
-pub(crate) fn fused<const D: usize>(tensor: &Tensor<D>) -> bool {
-    !REFERENCE.load(Ordering::Relaxed) && tensor.dtype() == DType::F32 && is_flex(tensor.device())
+/// Whether `tensor` can take the fused path: f32 on Flex; f32, f16 and bf16 on CubeCL's devices. Never while
+/// [`set_reference`] is on.
+///
+/// # Errors
+/// When the device does not compute in the tensor's type at all.
+pub(crate) fn fused<const D: usize>(op: &'static str, tensor: &Tensor<D>) -> Result<bool, ShapeError> {
+    let (device, dtype) = (tensor.device().without_autodiff(), tensor.dtype());
+    let cube = is_cube(&device);
+    if cube && !device.supports_dtype(dtype) {
+        let expected = format!("an element type this device computes in, not {dtype:?}: cast to F32");
+        return Err(ShapeError { op, what: "the input", found: vec![], expected });
+    }
+    let types: &[DType] = if cube { &[DType::F32, DType::F16, DType::BF16] } else { &[DType::F32] };
+    Ok(!REFERENCE.load(Ordering::Relaxed) && types.contains(&dtype) && (cube || is_flex(&device)))
 }
 
-fn is_flex(device: Device) -> bool {
-    matches!(device.without_autodiff().as_dispatch(), DispatchDevice::Flex(_))
+/// As [`fused`], for operations that compute in f32 only.
+pub(crate) fn fused_f32<const D: usize>(op: &'static str, tensor: &Tensor<D>) -> Result<bool, ShapeError> {
+    Ok(fused(op, tensor)? && tensor.dtype() == DType::F32)
+}
+
+/// As [`fused`], for operations that are native on Flex only.
+pub(crate) fn fused_block<const D: usize>(op: &'static str, tensor: &Tensor<D>) -> Result<bool, ShapeError> {
+    Ok(fused(op, tensor)? && is_flex(&tensor.device().without_autodiff()))
+}
+
+/// Refuses inputs of different element types: a kernel reads all of them as one.
+pub(crate) fn same_type(op: &'static str, first: DType, others: &[(&'static str, DType)]) -> Result<(), ShapeError> {
+    match others.iter().find(|(_, dtype)| *dtype != first) {
+        Some((what, dtype)) => {
+            let expected = format!("the first input's element type {first:?}, not {dtype:?}");
+            Err(ShapeError { op, what, found: vec![], expected })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The tensor without autodiff, for operations that have no gradient.
+pub(crate) fn plain<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
+}
+
+fn is_flex(device: &Device) -> bool {
+    matches!(device.as_dispatch(), DispatchDevice::Flex(_))
+}
+
+#[cfg(feature = "cubecl")]
+fn is_cube(device: &Device) -> bool {
+    matches!(device.as_dispatch(), DispatchDevice::Cube(_))
+}
+
+#[cfg(not(feature = "cubecl"))]
+fn is_cube(_: &Device) -> bool {
+    false
 }

@@ -2,6 +2,13 @@
 
 use gemm::Parallelism;
 
+/// As [`dispatch`], for work too large to be inlined as a closure: mark its `call` with `#[inline(always)]`, or it is
+/// compiled for the oldest processors whatever runs it.
+#[inline(always)]
+pub(crate) fn run<T: pulp::NullaryFnOnce>(task: T) -> T::Output {
+    pulp::Arch::new().dispatch(task)
+}
+
 /// Runs `f` compiled for the widest vector instructions of this CPU. `f` and what it calls must be inlined.
 #[inline(always)]
 pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {

@@ -1,30 +1,86 @@
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 use rlver_kernels::Segments;
 use rlver_kernels::attention::{attention, reference};
 use rlver_kernels::cache::{Span, Spans, cached_attention, reference as cached_reference, write};
 
-use crate::common::{close, device, leaf, read, values, with_gradients};
+use crate::common::{
+    close, device, error, gradients, half_types, leaf, leaf_of, narrow, on_flex, plain_device, read, same_bits, values,
+    wide,
+};
+use crate::oracle::{self, Heads};
+
+/// Grouped queries of 1, 2 and 7, and every width of head that checkpoints have.
+const HEADS: [(usize, usize, usize); 6] = [(1, 1, 8), (4, 2, 32), (7, 1, 64), (2, 2, 96), (3, 1, 128), (2, 1, 256)];
+
+struct Problem {
+    heads: Heads,
+    segments: Segments,
+    data: [Vec<f32>; 4],
+}
+
+impl Problem {
+    fn new((heads, kv_heads, head_dim): (usize, usize, usize), lengths: &[usize], scale: f32) -> Problem {
+        let segments = Segments::from_lengths(lengths.iter().copied());
+        let n = segments.tokens();
+        let make = |heads: usize, seed, scale| values(n * heads * head_dim, seed, scale);
+        let data = [make(heads, 1, scale), make(kv_heads, 2, scale), make(kv_heads, 3, 1.0), make(heads, 4, 1.0)];
+        Problem { heads: Heads { heads, kv_heads, head_dim }, segments, data }
+    }
+
+    fn shapes(&self) -> [[usize; 3]; 3] {
+        let Heads { heads, kv_heads, head_dim } = self.heads;
+        [heads, kv_heads, kv_heads].map(|h| [self.segments.tokens(), h, head_dim])
+    }
+
+    /// Output and gradients on the device under test.
+    fn run(&self) -> [Vec<f32>; 4] {
+        let [q, k, v] = [0, 1, 2].map(|i| leaf_of(&self.data[i], self.shapes()[i]));
+        let out = attention(q.clone(), k.clone(), v.clone(), &self.segments).unwrap();
+        let [dq, dk, dv] = gradients([&q, &k, &v], &out, &self.data[3]);
+        [read(&out), dq, dk, dv]
+    }
+
+    /// The same in f64.
+    fn expected(&self) -> [Vec<f32>; 4] {
+        let [q, k, v, grad] = self.data.each_ref().map(|x| wide(x));
+        let out = oracle::attention(self.heads, &q, &k, &v, &self.segments);
+        let [dq, dk, dv] = oracle::attention_backward(self.heads, [&q, &k, &v], &grad, &self.segments);
+        [&out, &dq, &dk, &dv].map(|x| narrow(x))
+    }
+
+    fn check(&self, name: &str, tolerances: [f32; 2]) {
+        let (ours, expected) = (self.run(), self.expected());
+        for (i, what) in ["o", "dq", "dk", "dv"].iter().enumerate() {
+            close(&format!("{name} {what}"), &ours[i], &expected[i], tolerances[usize::from(i > 0)]);
+        }
+    }
+}
 
 #[test]
-fn packed_attention_equals_the_reference_for_every_layout() {
-    for (heads, kv_heads, head_dim) in [(1, 1, 8), (4, 2, 32), (7, 1, 64), (2, 2, 96), (3, 1, 128)] {
+fn packed_attention_equals_host_loops_for_every_layout() {
+    for heads in HEADS {
         for lengths in [vec![1], vec![5, 0, 1, 37], vec![63, 64, 65], vec![130]] {
-            let segments = Segments::from_lengths(lengths.clone());
-            let tokens = segments.tokens();
-            let q = leaf([tokens, heads, head_dim], 1, 1.5);
-            let k = leaf([tokens, kv_heads, head_dim], 2, 1.5);
-            let v = leaf([tokens, kv_heads, head_dim], 3, 1.0);
-            let leaves = [q.clone(), k.clone(), v.clone()];
-            let (out, grads) =
-                with_gradients(&leaves, || attention(q.clone(), k.clone(), v.clone(), &segments).unwrap());
-            let (expected, expected_grads) =
-                with_gradients(&leaves, || reference(q.clone(), k.clone(), v.clone(), &segments));
-            let name = format!("heads {heads}/{kv_heads}x{head_dim}, lengths {lengths:?}");
-            close(&name, &out, &expected, 2e-6);
-            for (what, (a, b)) in ["dq", "dk", "dv"].iter().zip(grads.iter().zip(&expected_grads)) {
-                close(&format!("{name} {what}"), a, b, 2e-5);
-            }
+            let name = format!("heads {heads:?}, lengths {lengths:?}");
+            Problem::new(heads, &lengths, 1.5).check(&name, [3e-6, 2e-5]);
         }
+    }
+}
+
+#[test]
+fn tiny_and_huge_scores_stay_exact() {
+    for scale in [1e-3f32, 30.0, 100.0] {
+        // With scores of thousands, f32 rounding of a score alone moves a probability by 1e-3.
+        let tolerance = 3e-6 * (scale * scale).max(1.0);
+        Problem::new((4, 2, 32), &[3, 70], scale).check(&format!("scale {scale}"), [tolerance, 10.0 * tolerance]);
+    }
+}
+
+#[test]
+fn results_are_the_same_every_time() {
+    let problem = Problem::new((4, 2, 64), &[100, 1, 33], 1.5);
+    let (first, second) = (problem.run(), problem.run());
+    for (a, b) in first.iter().zip(&second) {
+        same_bits("run twice", a, b);
     }
 }
 
@@ -32,114 +88,198 @@ fn packed_attention_equals_the_reference_for_every_layout() {
 fn a_neighbouring_segment_is_never_read() {
     let (heads, d) = (2, 16);
     let run = |poison: f32| {
-        let segments = Segments::from_lengths([9, 20, 11]);
-        let make = |seed| {
-            let mut data = values(40 * heads * d, seed, 1.0);
+        let mut problem = Problem::new((heads, heads, d), &[9, 20, 11], 1.0);
+        for data in &mut problem.data {
             data[..9 * heads * d].fill(poison);
             data[29 * heads * d..].fill(poison);
-            Tensor::<3>::from_data(TensorData::new(data, [40, heads, d]), &device()).require_grad()
-        };
-        let (q, k, v) = (make(1), make(2), make(3));
-        let out = attention(q.clone(), k.clone(), v.clone(), &segments).unwrap().narrow(0, 9, 20);
-        let grads = out.clone().sum().backward();
-        let inner = |t: &Tensor<3>| read(&t.grad(&grads).unwrap().narrow(0, 9, 20));
-        [read(&out), inner(&q), inner(&k), inner(&v)]
-    };
-    assert_eq!(run(0.0), run(1e30), "the middle segment must not depend on its neighbours");
-}
-
-#[test]
-fn gradients_match_finite_differences() {
-    let (segments, d) = (Segments::from_lengths([5, 3]), 8);
-    let inputs = [values(8 * 2 * d, 1, 0.8), values(8 * d, 2, 0.8), values(8 * d, 3, 0.8)];
-    // The host loop in f64 that defines the operation.
-    let host = |x: &[Vec<f64>; 3]| -> f64 {
-        let mut total = 0.0;
-        for range in segments.ranges() {
-            for i in range.clone() {
-                for h in 0..2 {
-                    let dot = |j: usize| -> f64 {
-                        (0..d).map(|c| x[0][(i * 2 + h) * d + c] * x[1][j * d + c]).sum::<f64>() / (d as f64).sqrt()
-                    };
-                    let total_weight: f64 = (range.start..=i).map(|j| dot(j).exp()).sum();
-                    for c in 0..d {
-                        let o: f64 = (range.start..=i).map(|j| dot(j).exp() / total_weight * x[2][j * d + c]).sum();
-                        total += o * (1.0 + ((i * 2 + h) * d + c) as f64 * 0.01);
-                    }
-                }
-            }
         }
-        total
+        problem.run().map(|x| x[9 * heads * d..29 * heads * d].to_vec())
     };
-    let leaves = [
-        Tensor::<3>::from_data(TensorData::new(inputs[0].clone(), [8, 2, d]), &device()).require_grad(),
-        Tensor::<3>::from_data(TensorData::new(inputs[1].clone(), [8, 1, d]), &device()).require_grad(),
-        Tensor::<3>::from_data(TensorData::new(inputs[2].clone(), [8, 1, d]), &device()).require_grad(),
-    ];
-    let out = attention(leaves[0].clone(), leaves[1].clone(), leaves[2].clone(), &segments).unwrap();
-    let upstream: Vec<f32> = (0..8 * 2 * d).map(|i| 1.0 + i as f32 * 0.01).collect();
-    let grads = (out * Tensor::from_data(TensorData::new(upstream, [8, 2, d]), &device())).sum().backward();
-    let exact: [Vec<f64>; 3] = inputs.clone().map(|v| v.into_iter().map(f64::from).collect());
-    for (which, leaf) in leaves.iter().enumerate() {
-        let numeric: Vec<f32> = (0..exact[which].len())
-            .map(|i| {
-                let shifted = |step: f64| {
-                    let mut x = exact.clone();
-                    x[which][i] += step;
-                    host(&x)
-                };
-                ((shifted(1e-5) - shifted(-1e-5)) / 2e-5) as f32
-            })
-            .collect();
-        close("finite differences", &read(&leaf.grad(&grads).unwrap()), &numeric, 1e-5);
+    let clean = run(0.0);
+    for poison in [1e30, f32::NAN] {
+        for (a, b) in run(poison).iter().zip(&clean) {
+            same_bits("the middle segment must not depend on its neighbours", a, b);
+        }
     }
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused() {
+fn batches_without_tokens_come_back_empty() {
+    let shapes = [[0, 4, 16], [0, 2, 16], [0, 2, 16]];
+    let [q, k, v] =
+        shapes.map(|shape| Tensor::<3>::from_data(TensorData::new(Vec::<f32>::new(), shape), &plain_device()));
+    let out = attention(q.clone(), k, v, &Segments::from_lengths([0, 0])).unwrap();
+    assert_eq!(out.dims(), [0, 4, 16]);
+    let cache = Tensor::<4>::zeros([1, 4, 2, 16], &plain_device());
+    let out = cached_attention(q, cache.clone(), cache, &Spans::new(vec![])).unwrap();
+    assert_eq!(out.dims(), [0, 4, 16]);
+}
+
+#[test]
+fn inputs_that_are_views_are_read_right() {
+    let problem = Problem::new((4, 2, 16), &[20, 13], 1.0);
+    let plain = problem.run();
+    // The same numbers behind transposed strides.
+    let [q, k, v] = [0, 1, 2].map(|i| {
+        let [n, h, d] = problem.shapes()[i];
+        let moved: Vec<f32> =
+            (0..h * n * d).map(|x| problem.data[i][(x / d % n) * h * d + x / (n * d) * d + x % d]).collect();
+        leaf_of(&moved, [h, n, d]).swap_dims(0, 1)
+    });
+    let out = attention(q, k, v, &problem.segments).unwrap();
+    same_bits("views", &read(&out), &plain[0]);
+}
+
+/// Error at most twice the plain operations' in the same precision, both against f64 on the rounded inputs.
+#[test]
+fn half_precision_errs_no_more_than_twice_the_plain_operation() {
+    for dtype in half_types() {
+        let mut problem = Problem::new((4, 2, 64), &[70, 1, 30], 1.0);
+        let shapes = problem.shapes();
+        let upstream_shape = shapes[0];
+        for (i, data) in problem.data.iter_mut().enumerate() {
+            let shape = if i == 3 { upstream_shape } else { shapes[i] };
+            let rounded = Tensor::<3>::from_data(TensorData::new(data.clone(), shape), &burn::tensor::Device::flex());
+            *data = read(&rounded.cast(dtype));
+        }
+        let expected = problem.expected();
+        let run = |device: &burn::tensor::Device, fused: bool| {
+            let [q, k, v] = [0, 1, 2].map(|i| {
+                let data = TensorData::new(problem.data[i].clone(), shapes[i]).convert_dtype(dtype);
+                Tensor::<3>::from_data(data, (device, dtype)).require_grad()
+            });
+            let (a, b, c) = (q.clone(), k.clone(), v.clone());
+            let out = if fused {
+                attention(a, b, c, &problem.segments).unwrap()
+            } else {
+                reference(a, b, c, &problem.segments)
+            };
+            assert_eq!(out.dtype(), dtype);
+            let upstream = TensorData::new(problem.data[3].clone(), shapes[0]).convert_dtype(dtype);
+            let grads = (out.clone() * Tensor::from_data(upstream, (device, dtype))).backward();
+            let grad = |t: &Tensor<3>| read(&t.grad(&grads).unwrap());
+            [read(&out), grad(&q), grad(&k), grad(&v)]
+        };
+        let ours = run(&device(), true);
+        let plain = run(&burn::tensor::Device::flex().autodiff(), false);
+        for (i, what) in ["o", "dq", "dk", "dv"].iter().enumerate() {
+            let (ours, plain) = (error(&ours[i], &expected[i]), error(&plain[i], &expected[i]));
+            assert!(ours <= 2.0 * plain + 1e-5, "{dtype:?} {what}: error {ours:e}, plain operations {plain:e}");
+        }
+    }
+}
+
+#[test]
+fn a_type_the_device_cannot_compute_in_is_refused() {
+    let device = plain_device();
+    if device.supports_dtype(DType::BF16) {
+        return;
+    }
+    let make = || {
+        let data = TensorData::new(vec![0f32; 16], [2, 1, 8]).convert_dtype(DType::BF16);
+        Tensor::<3>::from_data(data, (&device, DType::BF16))
+    };
+    let error = attention(make(), make(), make(), &Segments::from_lengths([2])).unwrap_err();
+    assert!(error.to_string().contains("cast"), "{error}");
+}
+
+#[test]
+fn shapes_and_types_that_do_not_fit_are_refused() {
     let q = leaf([4, 3, 8], 1, 1.0);
     let k = leaf([4, 2, 8], 2, 1.0);
     let error = attention(q.clone(), k.clone(), k.clone(), &Segments::from_lengths([4])).unwrap_err();
     assert!(error.to_string().contains("key/value heads"), "{error}");
     let k = leaf([4, 3, 8], 2, 1.0);
-    let error = attention(q, k.clone(), k, &Segments::from_lengths([3])).unwrap_err();
+    let error = attention(q.clone(), k.clone(), k.clone(), &Segments::from_lengths([3])).unwrap_err();
     assert!(error.to_string().contains("cu_seqlens"), "{error}");
     assert!(Segments::from_offsets(vec![0, 5, 3]).is_err());
+    if plain_device().supports_dtype(DType::F16) {
+        let half = k.clone().cast(DType::F16);
+        let error = attention(q, k, half, &Segments::from_lengths([4])).unwrap_err();
+        assert!(error.to_string().contains("element type"), "{error}");
+    }
 }
 
-/// Feeding a sequence in pieces through the cache gives what packed attention gives for the whole.
+/// Feeding a sequence in pieces through the cache gives what packed attention gives for the whole, whatever the cache
+/// holds beyond what was written.
 #[test]
 fn cached_attention_equals_packed_attention_and_ignores_what_lies_beyond() {
-    let (heads, kv_heads, d, capacity) = (4, 2, 16, 100);
-    let device = burn::tensor::Device::flex();
-    let lengths = [70usize, 33];
-    let tokens = 103;
-    let make = |n: usize, seed| {
-        Tensor::<3>::from_data(TensorData::new(values(tokens * n * d, seed, 1.0), [tokens, n, d]), &device)
-    };
-    let (q, k, v) = (make(heads, 1), make(kv_heads, 2), make(kv_heads, 3));
-    let whole = attention(q.clone(), k.clone(), v.clone(), &Segments::from_lengths(lengths)).unwrap();
-    let rows = [2usize, 0];
-    let starts = [0usize, 70];
-    for poison in [0.0f32, f32::NAN] {
-        let mut keys = Tensor::<4>::full([3, capacity, kv_heads, d], poison, &device);
-        let mut vals = keys.clone();
-        for (pieces, at) in [([66usize, 1usize], [0usize, 0usize]), ([1, 31], [66, 1]), ([3, 1], [67, 32])] {
-            let spans = Spans::new((0..2).map(|i| Span { row: rows[i], start: at[i], length: pieces[i] }).collect());
-            let cut = |t: &Tensor<3>| {
-                Tensor::cat((0..2).map(|i| t.clone().narrow(0, starts[i] + at[i], pieces[i])).collect::<Vec<_>>(), 0)
-            };
-            keys = write(keys, cut(&k), &spans).unwrap();
-            vals = write(vals, cut(&v), &spans).unwrap();
-            let out = cached_attention(cut(&q), keys.clone(), vals.clone(), &spans).unwrap();
-            close("cached", &read(&out), &read(&cut(&whole)), 3e-6);
-            if poison == 0.0 {
-                let plain = cached_reference(cut(&q), keys.clone(), vals.clone(), &spans);
-                close("cached reference", &read(&plain), &read(&out), 3e-6);
+    for (heads, kv_heads, d) in [(4, 2, 16), (7, 1, 64), (2, 2, 8)] {
+        let capacity = 100;
+        let lengths = [70usize, 33];
+        let tokens = 103;
+        let data = [heads, kv_heads, kv_heads].map(|h| values(tokens * h * d, h as u64 + 5, 1.0));
+        let [q, k, v] = data.each_ref().map(|x| wide(x));
+        let layout = Heads { heads, kv_heads, head_dim: d };
+        let whole = narrow(&oracle::attention(layout, &q, &k, &v, &Segments::from_lengths(lengths)));
+        let rows = [2usize, 0];
+        let starts = [0usize, 70];
+        let run = |poison: f32| {
+            let mut keys = Tensor::<4>::full([3, capacity, kv_heads, d], poison, &plain_device());
+            let mut vals = Tensor::<4>::full([3, capacity, kv_heads, d], poison, &plain_device());
+            let mut outputs = Vec::new();
+            for (pieces, at) in [([66usize, 1usize], [0usize, 0usize]), ([1, 31], [66, 1]), ([3, 1], [67, 32])] {
+                let spans =
+                    Spans::new((0..2).map(|i| Span { row: rows[i], start: at[i], length: pieces[i] }).collect());
+                let cut = |data: &[f32], h: usize| {
+                    let width = h * d;
+                    let from = |i: usize| (starts[i] + at[i]) * width;
+                    [0, 1]
+                        .iter()
+                        .flat_map(|&i| data[from(i)..from(i) + pieces[i] * width].to_vec())
+                        .collect::<Vec<f32>>()
+                };
+                let tensor = |data: &[f32], h: usize| {
+                    let n: usize = pieces.iter().sum();
+                    Tensor::<3>::from_data(TensorData::new(cut(data, h), [n, h, d]), &plain_device())
+                };
+                keys = write(keys, tensor(&data[1], kv_heads), &spans).unwrap();
+                vals = write(vals, tensor(&data[2], kv_heads), &spans).unwrap();
+                let q = tensor(&data[0], heads);
+                let out = read(&cached_attention(q.clone(), keys.clone(), vals.clone(), &spans).unwrap());
+                close("cached", &out, &cut(&whole, heads), 3e-6);
+                if poison == 0.0 && on_flex() {
+                    let plain = cached_reference(q, keys.clone(), vals.clone(), &spans);
+                    close("cached reference", &read(&plain), &out, 3e-6);
+                }
+                outputs.push(out);
+            }
+            outputs
+        };
+        let clean = run(0.0);
+        for poison in [1e30, f32::NAN] {
+            for (a, b) in run(poison).iter().zip(&clean) {
+                same_bits("the cache beyond its length", a, b);
             }
         }
     }
-    let keys = Tensor::<4>::zeros([1, 4, kv_heads, d], &device);
+}
+
+/// One row against a long cache is cut into shares that are merged afterwards.
+#[test]
+fn a_long_cache_is_attended_as_a_whole() {
+    let (heads, kv_heads, d, length) = (14, 2, 64, 1_500);
+    let data =
+        [values(heads * d, 1, 1.5), values(length * kv_heads * d, 2, 1.5), values(length * kv_heads * d, 3, 1.0)];
+    let [q, k, v] = data.each_ref().map(|x| wide(x));
+    // The last row of a causal problem whose other queries are zero.
+    let mut all = vec![0.0; length * heads * d];
+    all[(length - 1) * heads * d..].copy_from_slice(&q);
+    let layout = Heads { heads, kv_heads, head_dim: d };
+    let expected = oracle::attention(layout, &all, &k, &v, &Segments::from_lengths([length]));
+    let cache = |data: &[f32]| {
+        Tensor::<4>::from_data(TensorData::new(data.to_vec(), [1, length, kv_heads, d]), &plain_device())
+    };
+    let q = Tensor::<3>::from_data(TensorData::new(data[0].clone(), [1, heads, d]), &plain_device());
+    let spans = Spans::new(vec![Span { row: 0, start: length - 1, length: 1 }]);
+    let out = cached_attention(q, cache(&data[1]), cache(&data[2]), &spans).unwrap();
+    close("long cache", &read(&out), &narrow(&expected[(length - 1) * heads * d..]), 3e-6);
+}
+
+#[test]
+fn spans_beyond_the_capacity_are_refused() {
+    let keys = Tensor::<4>::zeros([1, 4, 2, 16], &plain_device());
+    let new = Tensor::<3>::zeros([2, 2, 16], &plain_device());
     let spans = Spans::new(vec![Span { row: 0, start: 3, length: 2 }]);
-    assert!(write(keys, k.narrow(0, 0, 2), &spans).is_err(), "beyond the capacity");
+    assert!(write(keys, new, &spans).is_err());
 }

@@ -1,10 +1,15 @@
-use burn::tensor::{Device, Tensor};
+//! The rest of a block is native on Flex; elsewhere these functions are their references.
+
+use burn::tensor::Tensor;
 use rlver_kernels::{linear, norm, rotary, swiglu};
 
-use crate::common::{close, device, leaf, read, with_gradients};
+use crate::common::{close, leaf, on_flex, read, with_gradients};
 
 #[test]
 fn linear_equals_the_reference() {
+    if !on_flex() {
+        return;
+    }
     for (rows, inputs, outputs) in [(1, 3, 5), (37, 48, 20), (130, 64, 257)] {
         let (x, w) = (leaf([rows, inputs], 1, 1.0), leaf([outputs, inputs], 2, 1.0));
         let bias: Tensor<1> = leaf([outputs], 3, 1.0);
@@ -30,6 +35,9 @@ fn linear_equals_the_reference() {
 
 #[test]
 fn rms_norm_equals_the_reference() {
+    if !on_flex() {
+        return;
+    }
     for (rows, width) in [(1, 8), (70, 48), (131, 65)] {
         let (x, w) = (leaf([rows, width], 1, 2.0), leaf([width], 2, 1.0));
         let run = |f: &dyn Fn() -> Tensor<2>| {
@@ -45,8 +53,11 @@ fn rms_norm_equals_the_reference() {
 
 #[test]
 fn rotation_equals_the_reference_and_preserves_length() {
+    if !on_flex() {
+        return;
+    }
     let positions: Vec<usize> = (0..70).map(|i| i * 37 % 4000).collect();
-    let table = rotary::RotaryTable::new(&positions, 32, 1e6, &Device::flex().autodiff());
+    let table = rotary::RotaryTable::new(&positions, 32, 1e6, &crate::common::device());
     let x = leaf([70, 3, 32], 1, 1.0);
     let (y, g) = with_gradients(std::array::from_ref(&x), || rotary::rotate(x.clone(), &table).unwrap());
     let (ey, eg) = with_gradients(std::array::from_ref(&x), || rotary::reference(x.clone(), &table));
@@ -58,6 +69,9 @@ fn rotation_equals_the_reference_and_preserves_length() {
 
 #[test]
 fn swiglu_equals_the_reference_even_for_huge_inputs() {
+    if !on_flex() {
+        return;
+    }
     for scale in [1.0, 60.0] {
         let (gate, up) = (leaf([70, 33], 1, scale), leaf([70, 33], 2, 1.0));
         let leaves = [gate.clone(), up.clone()];
@@ -69,8 +83,14 @@ fn swiglu_equals_the_reference_even_for_huge_inputs() {
     }
 }
 
+/// Guards the suite: if the device under test took the references, every test would compare them with themselves.
 #[test]
 fn the_device_under_test_takes_the_fused_path() {
-    // Guards the suite: if these devices compared as something else, every test would compare the reference with itself.
-    assert!(matches!(device().without_autodiff().as_dispatch(), burn::backend::DispatchDevice::Flex(_)));
+    use burn::backend::DispatchDevice;
+    let device = crate::common::plain_device();
+    #[cfg(any(feature = "wgpu", feature = "cpu", feature = "cuda"))]
+    let fused = matches!(device.as_dispatch(), DispatchDevice::Flex(_) | DispatchDevice::Cube(_));
+    #[cfg(not(any(feature = "wgpu", feature = "cpu", feature = "cuda")))]
+    let fused = matches!(device.as_dispatch(), DispatchDevice::Flex(_));
+    assert!(fused);
 }

@@ -1,7 +1,12 @@
-//! The kernel suite: every operation against its plain-Burn reference, values and gradients.
+//! The kernel suite: every operation on the device that `RLVER_TEST_DEVICE` names, values and gradients, against loops in
+//! f64.
 
 mod attention;
 mod blocks;
 mod common;
+mod fixtures;
+mod gae;
 mod logprob;
+mod oracle;
 mod ppo;
+mod sample;

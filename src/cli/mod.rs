@@ -6,13 +6,20 @@ macro_rules! say {
     ($($text:tt)*) => { crate::cli::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+mod audit;
 mod chat;
 mod compare;
 mod curve;
 mod eval;
+mod judge;
+mod play;
+mod profiles;
 mod recipe;
+mod report;
 mod score;
 mod train;
+mod user;
+mod user_fit;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,12 +45,26 @@ enum Command {
     Eval(eval::Args),
     /// Talk with a policy.
     Chat(chat::Args),
+    /// Score recorded dialogues as the calibrated built-in user would.
+    Judge(judge::Args),
+    /// Talk with a simulated person yourself.
+    Play(play::Args),
+    /// Make a page about one or several runs.
+    Report(report::Args),
     /// Teacher-forced log-probabilities of given tokens.
     Score(score::Args),
     /// Train several recipes with several seeds and put them side by side.
     Compare(compare::Args),
     /// Draw a metric of one or several runs.
     Curve(curve::Args),
+    /// Derive a run's record again and stop at the first number that does not follow.
+    Audit(audit::Args),
+    /// Measure simulated users.
+    #[command(subcommand)]
+    User(user::Command),
+    /// Check, count or write profiles.
+    #[command(subcommand)]
+    Profiles(profiles::Command),
     /// Check a recipe or explain every key.
     #[command(subcommand)]
     Recipe(recipe::Command),
@@ -95,9 +116,15 @@ pub(crate) fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Chat(args) => chat::run(args),
+        Command::Play(args) => play::run(args),
+        Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Curve(args) => curve::run(args),
+        Command::Judge(args) => judge::run(args),
         Command::Score(args) => score::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::User(command) => user::run(command),
+        Command::Profiles(command) => profiles::run(command),
         Command::Recipe(command) => recipe::run(command),
     };
     match result {

@@ -3,6 +3,7 @@
 //!
 //! Everything here is text and plain data; tokens live in `rlver_models`, emotion in [`crate::user`].
 
+mod census;
 mod intention;
 mod language;
 mod profile;
@@ -11,6 +12,7 @@ mod strategy;
 pub mod think;
 mod transcript;
 
+pub use census::Census;
 pub use intention::{CharacterType, HiddenIntention, IntentionClass};
 pub use language::Language;
 pub(crate) use language::is_han;

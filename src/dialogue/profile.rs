@@ -165,6 +165,25 @@ impl ProfileSet {
         Ok(ProfileSet { origin: origin.into(), profiles })
     }
 
+    /// Every broken line of a JSONL text, not just the first; empty when [`ProfileSet::parse`] would take it.
+    pub fn problems(origin: &str, text: &str) -> Vec<ProfileError> {
+        let mut problems = Vec::new();
+        let mut lines: Vec<&str> = text.lines().collect();
+        // A broken line is left out and the rest read again, so that line numbers stay what they are.
+        while let Err(error) = ProfileSet::parse(origin, &lines.join("\n")) {
+            match &error {
+                ProfileError::Line { line, .. } => lines[line - 1] = "",
+                _ if !problems.is_empty() => break,
+                _ => {
+                    problems.push(error);
+                    break;
+                }
+            }
+            problems.push(error);
+        }
+        problems
+    }
+
     /// The profiles we ship for training: zh and en, all intentions and character types evenly.
     pub fn builtin_train() -> ProfileSet {
         ProfileSet::embedded(

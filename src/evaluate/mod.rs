@@ -1,17 +1,37 @@
 //! Measuring a policy: dialogues with held-out people under the Sentient Benchmark's protocol (SAGE, arXiv
 //! 2505.02847): one dialogue per profile, success at emotion 100, failure below 10, mean final emotion.
+//!
+//! Around it: paired comparison of two results ([`compare()`]), recorded dialogues scored anew ([`recorded`]), policies
+//! behind an endpoint ([`TextPolicy`]), what replies do ([`strategy`], [`diversity`], [`capability`]), what they should not do
+//! ([`probe`]) and what a policy must not forget ([`retention`]).
 
+mod answering;
+mod behaviour;
 mod bootstrap;
+pub mod capability;
+mod compare;
+pub mod diversity;
+pub mod probe;
+pub mod recorded;
+mod result;
+pub mod retention;
+pub mod strategy;
 mod summary;
+mod text_policy;
 
 use rlver_models::generate::Engine;
 
+pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
+pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
-pub use summary::*;
+pub use compare::{Comparison, Difference, compare};
+pub use result::{EvalResult, ResultError, fingerprint};
+pub use summary::{Outcome, Scores, Summary, SummaryError, before_after_table};
+pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 
 use crate::Error;
 use crate::dialogue::ProfileSet;
-use crate::rollout::{self, Episode, Job, Policy, Progress, RolloutSettings};
+use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::UserEngine;
 
@@ -29,7 +49,12 @@ pub fn hold_dialogues(
     (seed, seeds): (u64, usize),
     progress: impl FnMut(Progress),
 ) -> Result<Vec<Episode>, Error> {
-    let jobs = (0..seeds as u64)
+    rollout::run(policy, engine, users, jobs(profiles, (seed, seeds)), settings, progress)
+}
+
+/// The dialogues of an evaluation.
+pub(crate) fn jobs(profiles: &ProfileSet, (seed, seeds): (u64, usize)) -> Vec<Job> {
+    (0..seeds as u64)
         .flat_map(|repeat| profiles.iter().enumerate().map(move |(i, profile)| (repeat, i as u64, profile)))
         .map(|(repeat, i, profile)| Job {
             dialogue: repeat * profiles.len() as u64 + i,
@@ -39,8 +64,28 @@ pub fn hold_dialogues(
             user_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::User as u64, repeat, i]),
             sampling_seed: seed::mix(&[seed, Purpose::Evaluation as u64, Purpose::Sampling as u64, repeat, i]),
         })
-        .collect();
-    rollout::run(policy, engine, users, jobs, settings, progress)
+        .collect()
+}
+
+/// Refuses an evaluation of which more than `limit`, as a share, has no score: what is left would be a biased sample.
+///
+/// # Errors
+/// [`Error::UnscoredEvaluation`].
+pub fn refuse_too_many_unscored(episodes: &[Episode], limit: f64) -> Result<(), Error> {
+    match too_many_unscored(episodes, limit) {
+        Some((unscored, last)) => Err(Error::UnscoredEvaluation { unscored, total: episodes.len(), limit, last }),
+        None => Ok(()),
+    }
+}
+
+/// How many dialogues have no score and why the last of them has none, if they are more than `limit`, as a share.
+pub(crate) fn too_many_unscored(episodes: &[Episode], limit: f64) -> Option<(usize, String)> {
+    let failures = episodes.iter().filter_map(|e| match &e.end {
+        EndReason::Unscored(why) => Some(why),
+        _ => None,
+    });
+    let (unscored, last) = failures.fold((0, None), |(n, _), why| (n + 1, Some(why)));
+    last.filter(|_| unscored as f64 > limit * episodes.len() as f64).map(|last| (unscored, last.clone()))
 }
 
 /// The outcomes of scored episodes.

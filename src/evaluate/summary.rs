@@ -210,12 +210,12 @@ fn signed(change: f64) -> String {
     format!("{change:+.1}").replace("-0.0", "+0.0")
 }
 
-fn cells<const N: usize>(row: [&str; N]) -> Vec<String> {
+pub(super) fn cells<const N: usize>(row: [&str; N]) -> Vec<String> {
     row.map(String::from).to_vec()
 }
 
 /// Lines of the rows: the first column to the left, the others to the right, two spaces apart.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..).map_while(width).collect();
     let line = |row: &Vec<String>| {

@@ -1,6 +1,9 @@
 use std::fmt::Display;
 
-use super::{Algorithm, Environment, Recipe, RecipeError};
+use crate::user::UserChoice;
+use crate::user::llm::engine::check_address;
+
+use super::{Algorithm, EmotionModelChoice, Environment, Recipe, RecipeError};
 
 pub(super) fn refuse<T>(key: &'static str, value: impl Display, problem: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Impossible { key, value: value.to_string(), problem: problem.into() })
@@ -99,12 +102,17 @@ impl Recipe {
                 return refuse(key, value, "must lie between 10 and 99, or the dialogue is over before it starts");
             }
         }
-        if self.user.engine != "builtin" {
-            return refuse("user.engine", &self.user.engine, "unknown simulated user; available: builtin");
+        match UserChoice::parse(&self.user.engine) {
+            Err(problem) => return refuse("user.engine", &self.user.engine, problem),
+            Ok(UserChoice::Llm) => self.check_llm()?,
+            Ok(_) => {}
         }
         if self.user.environment == Environment::Challenging && self.user.engine != "builtin" {
             let problem = "is a setting of the built-in user; other users have their own";
             return refuse("user.environment", super::to_toml(&self.user.environment), problem);
+        }
+        if self.user.model != EmotionModelChoice::Rules && self.user.engine != "builtin" {
+            return refuse("user.model", super::to_toml(&self.user.model), "is a setting of the built-in user");
         }
         if self.user.languages.is_empty() {
             return refuse("user.languages", "[]", "at least one language is needed: [\"zh\", \"en\"]");
@@ -119,5 +127,34 @@ impl Recipe {
         within("curriculum.sharpness", c.sharpness, 0.0, 1e3)?;
         within("curriculum.memory", c.memory, 0.0, 1.0)?;
         between("curriculum.pass_emotion", c.pass_emotion.into(), 1, 100)
+    }
+
+    fn check_llm(&self) -> Result<(), RecipeError> {
+        let l = &self.llm;
+        if l.model.trim().is_empty() {
+            return refuse("llm.model", "\"\"", "name the server's model, or a checkpoint if llm.url is empty");
+        }
+        if !l.url.is_empty()
+            && let Err(error) = check_address(&l.url)
+        {
+            return refuse("llm.url", "(as given)", error.to_string());
+        }
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !l.key_env.chars().all(name) || l.key_env.starts_with(|c: char| c.is_ascii_digit()) {
+            // It may be the key itself, by mistake.
+            let problem = "must be the name of an environment variable, such as DEEPSEEK_API_KEY, never the key itself";
+            return refuse("llm.key_env", "(not shown)", problem);
+        }
+        within("llm.temperature", l.temperature, 0.0, 100.0)?;
+        within("llm.top_p", l.top_p, 1e-6, 1.0)?;
+        between("llm.max_tokens", l.max_tokens, 16, 1_000_000)?;
+        between("llm.max_context", l.max_context, 64, 1_000_000_000)?;
+        between("llm.concurrency", l.concurrency, 1, 1_000)?;
+        within("llm.connect_timeout_s", l.connect_timeout_s, 0.001, 86_400.0)?;
+        within("llm.timeout_s", l.timeout_s, 0.001, 86_400.0)?;
+        between("llm.retries", l.retries, 0, 1_000)?;
+        between("llm.asks", l.asks, 1, 100)?;
+        within("llm.price_prompt", l.price_prompt, 0.0, 1e9)?;
+        within("llm.price_completion", l.price_completion, 0.0, 1e9)
     }
 }

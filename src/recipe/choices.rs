@@ -12,6 +12,16 @@ pub enum Algorithm {
     Sft,
 }
 
+/// How the built-in user's emotion moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EmotionModelChoice {
+    /// By hand-made rules.
+    Rules,
+    /// As recorded judgements of a language model say.
+    Calibrated,
+}
+
 /// Which implementation of the kernels runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -15,14 +15,14 @@ mod sections;
 use serde::{Deserialize, Serialize};
 
 pub use choices::{
-    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
-    RolloutIs, SavedType, TurnBaseline,
+    Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
+    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
 };
 pub use error::RecipeError;
 pub use explain::explain;
 pub use section::Key;
 pub use sections::{
-    CheckpointSection, CurriculumSection, EvalSection, ModelSection, ObjectiveSection, OptimizerSection,
+    CheckpointSection, CurriculumSection, EvalSection, LlmSection, ModelSection, ObjectiveSection, OptimizerSection,
     RolloutSection, RunSection, SftSection, UserSection,
 };
 
@@ -36,6 +36,8 @@ pub struct Recipe {
     pub model: ModelSection,
     /// `[user]`
     pub user: UserSection,
+    /// `[llm]`
+    pub llm: LlmSection,
     /// `[rollout]`
     pub rollout: RolloutSection,
     /// `[objective]`
@@ -68,6 +70,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "run", about: RunSection::ABOUT, keys: RunSection::KEYS },
     Section { name: "model", about: ModelSection::ABOUT, keys: ModelSection::KEYS },
     Section { name: "user", about: UserSection::ABOUT, keys: UserSection::KEYS },
+    Section { name: "llm", about: LlmSection::ABOUT, keys: LlmSection::KEYS },
     Section { name: "rollout", about: RolloutSection::ABOUT, keys: RolloutSection::KEYS },
     Section { name: "objective", about: ObjectiveSection::ABOUT, keys: ObjectiveSection::KEYS },
     Section { name: "curriculum", about: CurriculumSection::ABOUT, keys: CurriculumSection::KEYS },

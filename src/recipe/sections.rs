@@ -6,10 +6,12 @@ use crate::objective::{
     AdvantageEstimator, Aggregation, CispoBounds, CorrectionMode, KlClamp, KlEstimator, LrDecay, PolicyLossKind,
     StdConvention, TurnCredit,
 };
+use crate::user::llm::engine::ResponseFormat;
+use crate::user::llm::prompt::Variant;
 
 use super::choices::{
-    Algorithm, CurriculumChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource, RewardPlacement,
-    RolloutIs, SavedType, TurnBaseline,
+    Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
+    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
 };
 use super::section::section;
 
@@ -48,10 +50,13 @@ section! {
 section! {
     /// Whom the policy talks with.
     UserSection {
-        /// The simulated user: `builtin`.
+        /// The simulated user: `builtin`, `llm` (a language model, see `[llm]`), or `replay:RUN` (the recorded users of a run). `docs/users.md` says which to choose.
         engine: String = "builtin".into(),
         /// How hard the built-in people are to please: `vanilla`, or `challenging` (RLVER's second environment), where every rise of the emotion counts five points less. Evaluation is always `vanilla`.
         environment: Environment = Environment::Vanilla,
+        /// How the built-in user's emotion moves: `rules` (hand-made, the default) or `calibrated` (fitted to recorded
+        /// judgements of a language model; see `rlver user fit`).
+        model: EmotionModelChoice = EmotionModelChoice::Rules,
         /// Training profiles: `builtin`, or a JSONL file in the published RLVER format.
         profiles: String = "builtin".into(),
         /// Languages to train on; profiles in others are left out.
@@ -60,6 +65,44 @@ section! {
         start_emotion: u8 = 30,
         /// Largest share of dialogues of a step whose user may fail before the run stops.
         max_unscored: f64 = 0.2,
+    }
+}
+
+section! {
+    /// The language model that plays users with `user.engine = "llm"`.
+    LlmSection {
+        /// Base address of a server that speaks OpenAI's chat-completions protocol, such as `http://127.0.0.1:8000/v1`; empty runs `llm.model` in this process.
+        url: String = String::new(),
+        /// The server's name for the model; without a server a checkpoint, as in `model.policy`.
+        model: String = String::new(),
+        /// Environment variable that holds the server's key; empty sends none. The key itself is never written anywhere.
+        key_env: String = String::new(),
+        /// `vanilla` takes a step in the right direction as one; `challenging` counts only what meets the hidden intention, and lets nothing on.
+        variant: Variant = Variant::Vanilla,
+        /// Sampling temperature.
+        temperature: f64 = 0.5,
+        /// Keep the smallest set of tokens of this probability; 1 keeps all.
+        top_p: f64 = 1.0,
+        /// Most tokens of one answer.
+        max_tokens: usize = 512,
+        /// Most tokens of a conversation with a model in this process.
+        max_context: usize = 4096,
+        /// Most requests at once; for a model in this process, conversations side by side.
+        concurrency: usize = 32,
+        /// Longest time to connect, in seconds.
+        connect_timeout_s: f64 = 10.0,
+        /// Longest time for one attempt, in seconds, from connecting to the last byte.
+        timeout_s: f64 = 120.0,
+        /// Attempts beyond the first when the server fails or asks for patience; the wait between them doubles from half a second to a minute.
+        retries: usize = 5,
+        /// How often a question is asked when its answer cannot be read; after that the user has failed.
+        asks: usize = 3,
+        /// How JSON is asked for: `json_schema`, `json_object`, `text`, or `auto`, which tries them in this order.
+        response_format: ResponseFormat = ResponseFormat::Auto,
+        /// Price of a million prompt tokens, for the cost report.
+        price_prompt: f64 = 0.0,
+        /// Price of a million completion tokens, for the cost report.
+        price_completion: f64 = 0.0,
     }
 }
 

@@ -1,15 +1,16 @@
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use rayon::prelude::*;
 use rlver_models::generate::{Engine, Finish, RowId, Sampled, Sampler, SamplingSettings};
 use rlver_models::tokenizer::ChatMessage;
 
+use super::thinking::Thinking;
 use super::{EndReason, Episode, Policy, Segment, TokenRow, Turn};
 use crate::Error;
 use crate::dialogue::think::{self, ReplyMode};
 use crate::dialogue::{Profile, Role, Transcript, prompt};
 use crate::seed;
+use crate::user::record::ModelCall;
 use crate::user::{Emotion, SessionSettings, UserEngine, UserError, UserSession, UserTurn};
 
 /// One dialogue to hold.
@@ -57,6 +58,9 @@ pub struct Progress {
 
 /// Holds all dialogues of `jobs` and returns their episodes in the order of the jobs.
 ///
+/// Users that wait for a server or a model of their own think on threads beside, and the policy goes on generating for
+/// the others. What is sampled does not depend on who answers when: every turn has a random stream of its own.
+///
 /// # Errors
 /// When the policy cannot be run; a user that fails makes an unscored episode instead.
 pub fn run(
@@ -65,6 +69,26 @@ pub fn run(
     users: &dyn UserEngine,
     jobs: Vec<Job>,
     settings: RolloutSettings,
+    progress: impl FnMut(Progress),
+) -> Result<Vec<Episode>, Error> {
+    let hear = |(_, dialogue): &mut (RowId, Dialogue)| dialogue.hear(policy);
+    let waiting = Mutex::new(None);
+    match users.concurrency() {
+        None => hold(policy, engine, users, jobs, settings, Thinking::at_once(&hear), progress),
+        Some(most) => std::thread::scope(|scope| {
+            let thinking = Thinking::apart(scope, most.min(jobs.len()), &waiting, &hear);
+            hold(policy, engine, users, jobs, settings, thinking, progress)
+        }),
+    }
+}
+
+fn hold(
+    policy: &Policy,
+    engine: &mut Engine,
+    users: &dyn UserEngine,
+    jobs: Vec<Job>,
+    settings: RolloutSettings,
+    mut thinking: Thinking<'_, (RowId, Dialogue)>,
     mut progress: impl FnMut(Progress),
 ) -> Result<Vec<Episode>, Error> {
     let mut status = Progress { total: jobs.len(), ..Progress::default() };
@@ -73,13 +97,12 @@ pub fn run(
     let mut waiting: VecDeque<Job> = jobs.into();
     let mut active: HashMap<RowId, Dialogue> = HashMap::new();
     let mut finished: Vec<Episode> = Vec::with_capacity(status.total);
-    while !waiting.is_empty() || !active.is_empty() {
-        let mut ready = Vec::new();
+    while !waiting.is_empty() || !active.is_empty() || thinking.is_pending() {
         while !waiting.is_empty()
             && let Some(row) = engine.open()
         {
             let job = waiting.pop_front().expect("checked above");
-            ready.push((row, Dialogue::open(job, users, settings)));
+            thinking.give((row, Dialogue::open(job, users, settings)));
         }
         if !active.is_empty() {
             for sampled in engine.step()? {
@@ -87,13 +110,13 @@ pub fn run(
                 let dialogue = active.get_mut(&sampled.row).expect("every sampling row has a dialogue");
                 dialogue.take(sampled);
                 if sampled.finish.is_some() {
-                    ready.push((sampled.row, active.remove(&sampled.row).expect("looked up above")));
+                    thinking.give((sampled.row, active.remove(&sampled.row).expect("looked up above")));
                 }
             }
         }
-        // Users think in parallel; nothing here depends on their order.
-        ready.par_iter_mut().for_each(|(_, dialogue)| dialogue.hear(policy));
-        for (row, mut dialogue) in ready {
+        // Users think in parallel; nothing here depends on their order. While some row is sampling there is no need to
+        // wait for them.
+        for (row, mut dialogue) in thinking.take(active.is_empty()) {
             if dialogue.end.is_none() {
                 dialogue.prepare(policy, engine, row, &stop)?;
             }
@@ -118,6 +141,7 @@ struct Dialogue {
     session: Box<dyn UserSession>,
     system: &'static str,
     opening: String,
+    opening_calls: Vec<ModelCall>,
     transcript: Transcript,
     turns: Vec<Turn>,
     rows: Vec<TokenRow>,
@@ -137,6 +161,7 @@ impl Dialogue {
             settings,
             session,
             opening: String::new(),
+            opening_calls: Vec::new(),
             transcript: Transcript::default(),
             turns: Vec::new(),
             rows: Vec::new(),
@@ -164,6 +189,7 @@ impl Dialogue {
                 }
                 Err(error) => self.fail(&error),
             }
+            self.opening_calls = self.session.take_calls();
             return;
         };
         let turn = self.turns.len();
@@ -177,6 +203,7 @@ impl Dialogue {
             reply: reply.text.clone(),
             well_formed: reply.well_formed,
             user: None,
+            calls: Vec::new(),
         });
         // A reply that the context cut short says nothing about the policy's format: the dialogue keeps its reward.
         if finish == Finish::Context {
@@ -187,7 +214,9 @@ impl Dialogue {
             self.end = Some(EndReason::Malformed);
             return;
         }
-        match self.session.respond(&reply.text) {
+        let heard = self.session.respond(&reply.text);
+        self.turns.last_mut().expect("just pushed").calls = self.session.take_calls();
+        match heard {
             Ok(answer) => self.answered(reply.text, answer),
             Err(error) => self.fail(&error),
         }
@@ -281,6 +310,7 @@ impl Dialogue {
             mode: self.settings.mode,
             system: self.system.into(),
             opening: self.opening,
+            opening_calls: self.opening_calls,
             turns: self.turns,
             start_emotion: self.settings.start,
             final_emotion,
@@ -292,5 +322,5 @@ impl Dialogue {
 }
 
 fn empty_segment(turn: usize) -> Segment {
-    Segment { role: Role::Assistant, turn, ids: Vec::new(), logprobs: Vec::new(), filtered: 0, advantages: Vec::new() }
+    Segment { turn, ..Segment::default() }
 }

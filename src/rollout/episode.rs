@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dialogue::think::ReplyMode;
 use crate::dialogue::{CharacterType, HiddenIntention, Language, Role};
+use crate::user::record::ModelCall;
 use crate::user::{Emotion, UserTurn};
 
 /// One dialogue as it happened.
@@ -31,6 +32,9 @@ pub struct Episode {
     pub system: String,
     /// The user's first line.
     pub opening: String,
+    /// What the model behind the user was asked for the first line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opening_calls: Vec<ModelCall>,
     /// The turns in order.
     pub turns: Vec<Turn>,
     /// The emotion it started with.
@@ -57,6 +61,9 @@ pub struct Turn {
     pub well_formed: bool,
     /// The user's appraisal and answer; `None` when the dialogue ended before the user could hear the reply.
     pub user: Option<UserTurn>,
+    /// What the model behind the user was asked, if there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ModelCall>,
 }
 
 /// How a dialogue ended.
@@ -100,6 +107,36 @@ pub struct Segment {
     /// Advantages of sampled tokens, once computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advantages: Vec<f32>,
+    /// The critic's values of the states these tokens were sampled in, before the update; with `gae-rlver` also of the
+    /// user's tokens between. Empty without a critic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f32>,
+    /// Probability ratios new/old of sampled tokens as the step's last update saw them, before it moved the policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<f32>,
+    /// Their log-probabilities as the trainer computed them before the update, where the advantages depend on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_logprobs: Vec<f32>,
+    /// Their log-probabilities under the reference policy, where the advantages depend on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_logprobs: Vec<f32>,
+}
+
+impl Default for Segment {
+    fn default() -> Segment {
+        Segment {
+            role: Role::Assistant,
+            turn: 0,
+            ids: Vec::new(),
+            logprobs: Vec::new(),
+            filtered: 0,
+            advantages: Vec::new(),
+            values: Vec::new(),
+            ratios: Vec::new(),
+            old_logprobs: Vec::new(),
+            reference_logprobs: Vec::new(),
+        }
+    }
 }
 
 fn is_zero(n: &usize) -> bool {

@@ -6,6 +6,7 @@
 mod driver;
 mod episode;
 mod policy;
+mod thinking;
 
 pub use driver::{Job, Progress, RolloutSettings, run};
 pub use episode::{EndReason, Episode, Segment, TokenRow, Turn};

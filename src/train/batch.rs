@@ -139,7 +139,7 @@ pub fn evaluate(critic: &Qwen2, rows: &[TrainRow], max_tokens: usize) -> Result<
 ///
 /// # Errors
 /// When the network refuses an id.
-pub(super) fn evaluate_response(critic: &Qwen2, rows: &[TrainRow], max_tokens: usize) -> Result<Vec<Vec<f32>>, Error> {
+pub(crate) fn evaluate_response(critic: &Qwen2, rows: &[TrainRow], max_tokens: usize) -> Result<Vec<Vec<f32>>, Error> {
     let rows: Vec<&TrainRow> = rows.iter().collect();
     let count = |row: &TrainRow| row.response().len();
     per_row(&rows, max_tokens, count, |batch| Ok(critic.values(states_before(critic, batch, TrainRow::response)?)?))

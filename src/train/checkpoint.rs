@@ -78,7 +78,7 @@ pub(super) fn save_carrying(
     keep: usize,
     carried: Option<Carried>,
 ) -> Result<PathBuf, Error> {
-    let path = run.checkpoints().join(format!("step-{step:06}"));
+    let path = run.checkpoint(step);
     write_folder(&path, |folder| {
         save_model(&folder.join("policy"), policy, tokenizer, WeightType::F32)?;
         save_moments(&folder.join("policy-optimizer.safetensors"), policy)?;
@@ -125,13 +125,7 @@ pub(super) fn restore(
     device: &Device,
 ) -> Result<Progress, Error> {
     let folder = list(run)?.pop().ok_or_else(|| Error::NothingToResume(run.root().into()))?;
-    let path = folder.join("progress.json");
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?;
-    let progress: Progress =
-        serde_json::from_str(&text).map_err(|e| Error::Damaged { path: path.clone(), problem: e.to_string() })?;
-    if progress.carried.as_ref().and_then(|c| c.curriculum.as_ref()).is_some_and(|c| !c.is_complete()) {
-        return Err(Error::Damaged { path, problem: "the curriculum lacks states".into() });
-    }
+    let progress = read_progress(&folder)?;
     policy.model = weights::load(&folder.join("policy"), HeadKind::Vocabulary, device)?;
     load_moments(&folder.join("policy-optimizer.safetensors"), policy, progress.policy_updates, device)?;
     if let Some(critic) = critic {
@@ -139,6 +133,26 @@ pub(super) fn restore(
         load_moments(&folder.join("critic-optimizer.safetensors"), critic, progress.critic_updates, device)?;
     }
     Ok(progress)
+}
+
+fn read_progress(checkpoint: &Path) -> Result<Progress, Error> {
+    let path = checkpoint.join("progress.json");
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?;
+    let progress: Progress =
+        serde_json::from_str(&text).map_err(|e| Error::Damaged { path: path.clone(), problem: e.to_string() })?;
+    if progress.carried.as_ref().and_then(|c| c.curriculum.as_ref()).is_some_and(|c| !c.is_complete()) {
+        return Err(Error::Damaged { path, problem: "the curriculum lacks states".into() });
+    }
+    Ok(progress)
+}
+
+/// The curriculum as it was after a step; `None` when that step's checkpoint is not kept or has none.
+pub(crate) fn curriculum_at(run: &RunFolder, step: usize) -> Result<Option<Controller>, Error> {
+    let path = run.checkpoint(step);
+    if !path.join("progress.json").exists() {
+        return Ok(None);
+    }
+    Ok(read_progress(&path)?.carried.and_then(|carried| carried.curriculum))
 }
 
 fn save_moments(path: &Path, learner: &Learner) -> Result<(), Error> {

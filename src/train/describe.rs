@@ -7,13 +7,14 @@ use crate::evaluate::Summary;
 use crate::metrics::Metrics;
 use crate::recipe::Recipe;
 use crate::rollout::{EndReason, Episode};
+use crate::user::llm::engine::Usage;
 
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (n, sum) = values.fold((0usize, 0.0), |(n, sum), v| (n + 1, sum + v));
     if n == 0 { 0.0 } else { sum / n as f64 }
 }
 
-pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
+pub(crate) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
     let scored: Vec<&Episode> = episodes.iter().filter(|e| e.reward.is_some()).collect();
     let rate = |of: &dyn Fn(&Episode) -> bool| mean(episodes.iter().map(|e| f64::from(u8::from(of(e)))));
     let finals: Vec<f64> = episodes.iter().filter_map(Episode::counted_emotion).map(f64::from).collect();
@@ -40,7 +41,7 @@ pub(super) fn rollout(metrics: &mut Metrics, episodes: &[Episode]) {
     metrics.insert("rollout/truncated", rate(&|e| e.end == EndReason::Truncated));
 }
 
-pub(super) fn sampling(metrics: &mut Metrics, sample: &Sample, recipe: &Recipe) {
+pub(crate) fn sampling(metrics: &mut Metrics, sample: &Sample, recipe: &Recipe) {
     if recipe.objective.dynamic_sampling {
         metrics.insert("rollout/rounds", sample.rounds as f64);
     }
@@ -49,6 +50,17 @@ pub(super) fn sampling(metrics: &mut Metrics, sample: &Sample, recipe: &Recipe) 
         let ordered: std::collections::BTreeMap<_, _> = rewards.iter().collect();
         metrics.insert("reward/greedy_mean", mean(ordered.into_values().copied()));
     }
+}
+
+/// What the model behind the users used in a step.
+pub(super) fn user(metrics: &mut Metrics, used: &Usage) {
+    metrics.insert("user/requests", used.requests as f64);
+    metrics.insert("user/retries", used.retries as f64);
+    metrics.insert("user/failures", used.failures as f64);
+    metrics.insert("user/prompt_tokens", used.prompt_tokens as f64);
+    metrics.insert("user/completion_tokens", used.completion_tokens as f64);
+    metrics.insert("user/request_s", used.seconds / used.requests.max(1) as f64);
+    metrics.insert("user/cost", used.cost);
 }
 
 pub(super) fn update(metrics: &mut Metrics, report: &UpdateReport, rates: Rates, critic: bool) {

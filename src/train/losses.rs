@@ -6,7 +6,8 @@
 //! network. What is trained with is then what the golden tests compare.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use rlver_kernels::ppo::{ActionTokens, PpoLossConfig, ppo_loss};
+use rlver_kernels::ppo::{ActionTokens, KlPenalty, PpoLossConfig, ppo_loss};
+use rlver_models::ModelError;
 
 use super::batch::floats;
 use crate::Error;
@@ -111,18 +112,12 @@ pub fn policy_term(
     }
     let column = |values: Vec<f32>| column(values, &device);
     let narrow = |values: Vec<f64>| column(values.into_iter().map(|v| v as f32).collect());
-    let kernel = objective.policy_loss == PolicyLossKind::Clip
-        && (!with_kl || (objective.kl_estimator, objective.kl_clamp) == (KlEstimator::K3, KlClamp::None));
-    let loss = if kernel {
-        let advantages = policy_rows.iter().flat_map(|row| match row.rollout_weight {
-            // A weight from 0 up moves into and out of the maximum of the surrogate unchanged.
-            Some(weights) => row.advantage.iter().zip(weights).map(|(a, w)| a * w).collect(),
-            None => row.advantage.to_vec(),
-        });
+    let loss = if let Some(kl) = kernel_penalty(objective, with_kl) {
         let tokens = ActionTokens {
             old_logprob: narrow(old.concat()),
-            advantage: narrow(advantages.collect()),
+            advantage: narrow(policy_rows.iter().flat_map(|row| row.advantage.to_vec()).collect()),
             weight: narrow(weights),
+            importance_weight: correction.map(|_| narrow(corrections.concat())),
             reference_logprob: with_kl
                 .then(|| column(rows.iter().flat_map(|r| r.reference_logprobs.unwrap_or_default().to_vec()).collect())),
         };
@@ -132,8 +127,9 @@ pub fn policy_term(
             dual_clip: (objective.dual_clip > 0.0).then_some(objective.dual_clip as f32),
             entropy_coef: objective.entropy_coef as f32,
             kl_coef: if with_kl { kl_coef as f32 } else { 0.0 },
+            kl,
         };
-        ppo_loss(logprob, entropy, &tokens, config).loss
+        ppo_loss(logprob, entropy, &tokens, config).map_err(ModelError::from)?.loss
     } else {
         let loss = (logprob * narrow(grad)).sum();
         if objective.entropy_coef == 0.0 {
@@ -144,6 +140,18 @@ pub fn policy_term(
     };
     let entropy_sum = entropies.iter().map(|h| f64::from(*h)).sum();
     Ok(PolicyTerm { loss, value, metrics: policy.metrics, entropy_sum, bounded, logprobs })
+}
+
+/// The kernel's estimator of the KL where the kernel computes the objective's loss; `None` where the definition does.
+fn kernel_penalty(objective: &ObjectiveSection, with_kl: bool) -> Option<KlPenalty> {
+    match (objective.policy_loss, objective.kl_estimator, objective.kl_clamp) {
+        (PolicyLossKind::Clip, _, _) if !with_kl => Some(KlPenalty::K3),
+        (PolicyLossKind::Clip, KlEstimator::K1, _) => Some(KlPenalty::K1),
+        (PolicyLossKind::Clip, KlEstimator::K2, _) => Some(KlPenalty::K2),
+        (PolicyLossKind::Clip, KlEstimator::K3, KlClamp::Verl) => Some(KlPenalty::K3Bounded),
+        (PolicyLossKind::Clip, KlEstimator::K3, KlClamp::None) => Some(KlPenalty::K3),
+        _ => None,
+    }
 }
 
 /// The objective's policy loss as its definition takes it.

@@ -13,30 +13,40 @@ mod describe;
 mod exact;
 mod files;
 mod losses;
+mod note;
 mod optimizer;
 mod policy_source;
 mod reinforce;
 mod run_folder;
 mod sample;
 pub mod sft;
+mod stage;
 mod update;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use batch::evaluate_response;
+pub(crate) use checkpoint::curriculum_at;
+pub(crate) use describe::{rollout as describe_rollout, sampling as describe_sampling};
+pub(crate) use note::{Tokens, noted};
+pub(crate) use reinforce::{curriculum as first_curriculum, load_critic, load_profiles};
+pub(crate) use sample::{Sample, sample};
 
 pub use advantages::{AdvantageInputs, Advantages, compute as compute_advantages};
 pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
 pub use comparison::{Contestant, RunResult, comparison_svg, comparison_table};
 pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
-pub use policy_source::{load_network, load_policy};
+pub use policy_source::{load_network, load_policy, load_tokenizer};
 pub use run_folder::RunFolder;
+pub use stage::Stage;
 pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};
 
 use crate::Error;
 use crate::evaluate::Summary;
 use crate::metrics::Metrics;
-use crate::recipe::{Algorithm, Environment, Recipe};
+use crate::recipe::{Algorithm, Recipe};
 use crate::rollout::Progress;
 use crate::user::UserEngine;
 use crate::user::builtin::BuiltinUser;
@@ -107,11 +117,12 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever stands in the way; the message says what to do. Nothing already written is lost.
 pub fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Error> {
-    let evaluated_with = Box::new(BuiltinUser::new());
-    match options.recipe.user.environment {
-        Environment::Vanilla => run_with_users(options, evaluated_with, report),
-        Environment::Challenging => {
-            carry_out(options, Box::new(curriculum::challenging_user()), Some(evaluated_with), report)
+    let recipe = options.recipe;
+    match recipe.run.algorithm {
+        // A supervised run talks with nobody.
+        Algorithm::Sft => run_with_users(options, Box::new(BuiltinUser::new()), report),
+        Algorithm::Ppo | Algorithm::Grpo => {
+            carry_out(options, recipe.open_users()?, recipe.open_evaluation_users()?, report)
         }
     }
 }

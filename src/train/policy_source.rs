@@ -23,10 +23,20 @@ macro_rules! pico {
 /// When it cannot be found, downloaded or read.
 pub fn load_policy(name: &str, revision: &str, device: &Device) -> Result<Policy, Error> {
     if name == PICO {
-        let tokenizer = Tokenizer::from_bytes(pico!("tokenizer.json"), pico!("tokenizer_config.json"))?;
-        return Policy::new(load_pico(HeadKind::Vocabulary, device)?, tokenizer, PathBuf::from(PICO));
+        return Policy::new(load_pico(HeadKind::Vocabulary, device)?, load_tokenizer(name)?, PathBuf::from(PICO));
     }
     Policy::load(&resolve(name, revision)?, device)
+}
+
+/// Loads a policy's tokenizer alone.
+///
+/// # Errors
+/// As [`load_policy`].
+pub fn load_tokenizer(name: &str) -> Result<Tokenizer, Error> {
+    if name == PICO {
+        return Ok(Tokenizer::from_bytes(pico!("tokenizer.json"), pico!("tokenizer_config.json"))?);
+    }
+    Ok(Tokenizer::load(&resolve(name, "")?)?)
 }
 
 /// Loads a policy's network alone; a folder needs no tokenizer for it.

@@ -8,19 +8,20 @@ use super::advantages::{self, AdvantageInputs};
 use super::batch::{self, TrainRow};
 use super::checkpoint::Carried;
 use super::curriculum::Controller;
+use super::note::{Tokens, note};
 use super::optimizer::AdamW;
 use super::run_folder::RunFolder;
 use super::sample::{Sample, sample};
 use super::update::{Learner, Rates, UpdateBatch, first_mini_batch, update};
-use super::{Event, Outcome, RunOptions, checkpoint, describe, policy_source};
+use super::{Event, Outcome, RunOptions, Stage, checkpoint, describe, policy_source};
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::dialogue::ProfileSet;
-use crate::evaluate::{self, Summary};
+use crate::dialogue::{Language, ProfileSet, prompt};
+use crate::evaluate::{self, EvalResult, Summary};
 use crate::metrics::{EventWriter, Metrics, MetricsLog, Series, learning_curve_svg};
 use crate::objective::{AdvantageEstimator, KlController, LrSchedule};
 use crate::recipe::{CurriculumChoice, KlControl, KlUse, LogprobSource, Recipe, RolloutIs};
-use crate::rollout::{self, EndReason, Episode, Policy, RolloutSettings};
+use crate::rollout::{self, Episode, Policy, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::{Emotion, UserEngine};
 
@@ -41,7 +42,7 @@ pub(super) fn run(
             break;
         }
         if let Err(error) = trainer.advance(report) {
-            if matches!(error, Error::TooManyUnscored { .. }) {
+            if matches!(error, Error::TooManyUnscored { .. } | Error::UnscoredEvaluation { .. }) {
                 // Nothing was updated in this step; what the steps before taught is kept.
                 trainer.checkpoint(report)?;
             }
@@ -171,12 +172,16 @@ impl<'a> Trainer<'a> {
     fn advance(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         let step = self.step + 1;
         let begun = Instant::now();
+        let used_before = self.users.usage();
         let mut sample = self.roll_out(step, report)?;
         let rollout_s = begun.elapsed().as_secs_f64();
         self.refuse_too_many_unscored(step, &sample.episodes)?;
         let mut metrics = Metrics::new(step as u64);
         describe::rollout(&mut metrics, &sample.episodes);
         describe::sampling(&mut metrics, &sample, self.recipe);
+        if let (Some(before), Some(now)) = (used_before, self.users.usage()) {
+            describe::user(&mut metrics, &now.since(&before));
+        }
         let notes = std::mem::take(&mut sample.notes);
         notes.into_iter().for_each(|note| report(Event::Note(note)));
         self.adapt_curriculum(&sample, &mut metrics);
@@ -186,7 +191,7 @@ impl<'a> Trainer<'a> {
         } else {
             self.learn(step, &mut sample, &rows, &mut metrics, report)?;
         }
-        let episodes = sample.episodes;
+        let (episodes, greedy) = (sample.episodes, sample.greedy);
         let total_s = begun.elapsed().as_secs_f64();
         let tokens: usize = rows.iter().map(|r| r.ids.len()).sum();
         metrics.insert("time/rollout_s", rollout_s);
@@ -196,14 +201,17 @@ impl<'a> Trainer<'a> {
         self.step = step;
         let every = self.recipe.eval.every;
         if every > 0 && step.is_multiple_of(every) && step < self.recipe.run.steps {
-            let summary = self.evaluate(&format!("eval-step-{step:06}"), report)?;
+            let summary = self.evaluate(&Stage::Evaluation(step).name(), report)?;
             describe::evaluation(&mut metrics, &summary);
         }
         self.log.write(&metrics)?;
         self.events.scalars(&metrics)?;
         let every = self.recipe.checkpoint.episodes_every;
         if every > 0 && step.is_multiple_of(every) {
-            self.folder.write_episodes(&format!("step-{step:06}"), &episodes)?;
+            self.folder.write_episodes(&Stage::Step(step).name(), &episodes)?;
+            if !greedy.is_empty() {
+                self.folder.write_episodes(&Stage::Greedy(step).name(), &greedy)?;
+            }
         }
         report(Event::Step(&metrics, self.recipe.run.steps));
         Ok(())
@@ -237,28 +245,19 @@ impl<'a> Trainer<'a> {
     fn adapt_curriculum(&mut self, sample: &Sample, metrics: &mut Metrics) {
         let Some(controller) = &mut self.curriculum else { return };
         let settings = &self.recipe.curriculum;
-        let outcomes = sample.episodes.iter().filter_map(|episode| {
-            let state = *sample.states.get(&episode.group)?;
-            Some((episode.intention, state, episode.counted_emotion()? >= settings.pass_emotion))
-        });
-        let outcomes: Vec<_> = outcomes.collect();
+        let outcomes = sample.outcomes(settings.pass_emotion);
         metrics.insert("curriculum/pass_rate", describe::mean(outcomes.iter().map(|o| f64::from(u8::from(o.2)))));
         controller.record(outcomes, settings);
         metrics.insert("curriculum/entropy", controller.entropy(settings));
     }
 
     fn refuse_too_many_unscored(&self, step: usize, episodes: &[Episode]) -> Result<(), Error> {
-        let failures = episodes.iter().filter_map(|e| match &e.end {
-            EndReason::Unscored(why) => Some(why),
-            _ => None,
-        });
-        let (unscored, last) = failures.fold((0, None), |(n, _), why| (n + 1, Some(why)));
         let limit = self.recipe.user.max_unscored;
-        match last {
-            Some(last) if unscored as f64 > limit * episodes.len() as f64 => {
-                Err(Error::TooManyUnscored { step, unscored, total: episodes.len(), limit, last: last.clone() })
+        match evaluate::too_many_unscored(episodes, limit) {
+            Some((unscored, last)) => {
+                Err(Error::TooManyUnscored { step, unscored, total: episodes.len(), limit, last })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -339,7 +338,21 @@ impl<'a> Trainer<'a> {
             metrics.insert("policy/kl_coef", self.kl.coef());
             self.kl.update(mean_kl, rows.len());
         }
-        note_advantages(episodes, rows, &targets.advantages);
+        let advantages: Vec<Vec<f32>> =
+            targets.advantages.iter().map(|row| row.iter().map(|a| *a as f32).collect()).collect();
+        note(episodes, rows, Tokens::Actions, &advantages, |segment| &mut segment.advantages);
+        note(episodes, rows, Tokens::Actions, &result.ratios, |segment| &mut segment.ratios);
+        if let Some(response) = &response_values {
+            note(episodes, rows, Tokens::Response, response, |segment| &mut segment.values);
+        } else if let Some(values) = &values {
+            note(episodes, rows, Tokens::Actions, values, |segment| &mut segment.values);
+        }
+        if objective.kl == KlUse::Reward
+            && let Some(reference) = &reference_logprobs
+        {
+            note(episodes, rows, Tokens::Actions, &old_logprobs, |segment| &mut segment.old_logprobs);
+            note(episodes, rows, Tokens::Actions, reference, |segment| &mut segment.reference_logprobs);
+        }
         Ok(())
     }
 
@@ -402,7 +415,7 @@ impl<'a> Trainer<'a> {
 
     /// Evaluates, unless an earlier session of this run did.
     fn evaluate_once(&mut self, name: &'static str, report: &mut dyn FnMut(Event<'_>)) -> Result<Summary, Error> {
-        let file = format!("eval-{name}");
+        let file = if name == "before" { Stage::Before } else { Stage::After }.name();
         let earlier = if name == "before" { self.folder.read_episodes(&file)? } else { None };
         let summary = match earlier {
             Some(episodes) => self.summarise(&episodes)?,
@@ -448,9 +461,41 @@ impl<'a> Trainer<'a> {
             |progress| report(Event::Dialogues("evaluation", progress)),
         )?;
         self.folder.write_episodes(file, &episodes)?;
+        evaluate::refuse_too_many_unscored(&episodes, self.recipe.user.max_unscored)?;
         let summary = self.summarise(&episodes)?;
-        self.folder.write_json(&format!("{file}.json"), &summary.to_json())?;
+        let result = EvalResult {
+            outcomes: evaluate::outcomes(&episodes),
+            unscored: episodes.iter().filter(|e| e.reward.is_none()).count(),
+            settings: self.evaluation_settings(),
+            seed: self.recipe.run.seed,
+        };
+        let json = result.to_json().map_err(|e| Error::NothingScored(e.to_string()))?;
+        self.folder.write_json(&format!("{file}.json"), &json)?;
         Ok(summary)
+    }
+
+    /// What the score of an evaluation depends on, as `rlver eval --json` writes it.
+    fn evaluation_settings(&self) -> serde_json::Map<String, serde_json::Value> {
+        let (e, r) = (&self.recipe.eval, &self.recipe.rollout);
+        let settings = serde_json::json!({
+            "rlver": env!("CARGO_PKG_VERSION"),
+            "model": format!("{} after step {}", self.recipe.model.policy, self.step),
+            "mode": r.mode,
+            "system_zh": prompt::system(r.mode, Language::Zh),
+            "system_en": prompt::system(r.mode, Language::En),
+            "start_emotion": e.start_emotion,
+            "max_turns": e.max_turns,
+            "temperature": e.temperature,
+            "max_new_tokens": r.max_new_tokens,
+            "max_context": r.max_context,
+            "seed": self.recipe.run.seed,
+            "seeds": e.seeds,
+            "device": self.recipe.run.device,
+            "profiles": self.eval_profiles.origin(),
+            "profiles_fingerprint": evaluate::fingerprint(&self.eval_profiles),
+            "user": self.evaluated_with.as_ref().unwrap_or(&self.users).name(),
+        });
+        settings.as_object().cloned().unwrap_or_default()
     }
 
     fn summarise(&self, episodes: &[Episode]) -> Result<Summary, Error> {
@@ -501,7 +546,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
+pub(crate) fn load_critic(recipe: &Recipe, policy: &Policy, device: &Device) -> Result<Learner, Error> {
     let model = if recipe.model.critic.is_empty() {
         policy.model.to_critic()
     } else {
@@ -518,31 +563,14 @@ fn kl_controller(recipe: &Recipe, coef: f64) -> KlController {
     }
 }
 
-fn curriculum(recipe: &Recipe) -> Option<Controller> {
+pub(crate) fn curriculum(recipe: &Recipe) -> Option<Controller> {
     (recipe.curriculum.controller == CurriculumChoice::DualLoop).then(Controller::new)
 }
 
-fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, Error> {
+pub(crate) fn load_profiles(name: &str, builtin: fn() -> ProfileSet) -> Result<ProfileSet, Error> {
     Ok(if name == "builtin" { builtin() } else { ProfileSet::load(std::path::Path::new(name))? })
 }
 
 fn emotion(score: u8) -> Emotion {
     Emotion::new(i64::from(score)).expect("checked with the recipe")
-}
-
-/// Writes the advantages beside the tokens they belong to.
-fn note_advantages(episodes: &mut [Episode], rows: &[TrainRow], advantages: &[Vec<f64>]) {
-    let mut next = rows.iter().zip(advantages).peekable();
-    for (index, episode) in episodes.iter_mut().enumerate() {
-        for row in &mut episode.rows {
-            if row.segments.iter().all(|s| !s.is_action()) {
-                continue;
-            }
-            let Some((_, values)) = next.next_if(|(r, _)| r.episode == index) else { continue };
-            let mut values = values.iter().map(|a| *a as f32);
-            for segment in row.segments.iter_mut().filter(|s| s.is_action()) {
-                segment.advantages = values.by_ref().take(segment.ids.len()).collect();
-            }
-        }
-    }
 }

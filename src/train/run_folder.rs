@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::files::write_whole;
 use crate::Error;
-use crate::recipe::Recipe;
+use crate::recipe::{LlmSection, Recipe};
 use crate::rollout::Episode;
 
 /// A run's folder and the names of what lies in it.
@@ -45,6 +45,16 @@ impl RunFolder {
         let folder = RunFolder { root: root.into() };
         folder.write_text("recipe.toml", &recipe.to_toml())?;
         Ok(folder)
+    }
+
+    /// A run folder that is there already, to look at.
+    pub(crate) fn existing(root: &Path) -> RunFolder {
+        RunFolder { root: root.into() }
+    }
+
+    /// A resumable checkpoint.
+    pub(crate) fn checkpoint(&self, step: usize) -> PathBuf {
+        self.checkpoints().join(format!("step-{step:06}"))
     }
 
     /// The folder itself.
@@ -87,7 +97,7 @@ impl RunFolder {
     }
 
     /// Reads episodes written by [`RunFolder::write_episodes`]; `None` when there are none of that name.
-    pub(super) fn read_episodes(&self, name: &str) -> Result<Option<Vec<Episode>>, Error> {
+    pub(crate) fn read_episodes(&self, name: &str) -> Result<Option<Vec<Episode>>, Error> {
         let path = self.root.join("episodes").join(format!("{name}.jsonl"));
         if !path.exists() {
             return Ok(None);
@@ -123,6 +133,15 @@ fn first_difference(was: &Recipe, now: &Recipe) -> Option<(String, String, Strin
         recipe.run.out = default.run.out.clone();
         recipe.checkpoint = default.checkpoint.clone();
         recipe.eval = default.eval.clone();
+        let reached = recipe.llm;
+        recipe.llm = LlmSection {
+            model: reached.model,
+            variant: reached.variant,
+            temperature: reached.temperature,
+            top_p: reached.top_p,
+            max_tokens: reached.max_tokens,
+            ..default.llm.clone()
+        };
         toml::Table::try_from(recipe).expect("plain data")
     };
     let (was, now) = (neutral(was), neutral(now));

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::batch::TrainRow;
 use super::curriculum::{Controller, UserState};
 use crate::Error;
-use crate::dialogue::ProfileSet;
+use crate::dialogue::{HiddenIntention, ProfileSet};
 use crate::objective::{AdvantageEstimator, BatchDecision, SampleBudget, group_is_informative};
 use crate::recipe::Recipe;
 use crate::rollout::{EndReason, Episode, Job};
@@ -22,24 +22,26 @@ const GREEDY: u64 = 1 << 63;
 
 /// The dialogues of a step.
 #[derive(Debug, Default)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// All that were sampled, in the order of their numbers.
-    pub(super) episodes: Vec<Episode>,
+    pub(crate) episodes: Vec<Episode>,
     /// Groups to learn from; `None` for all.
-    kept: Option<HashSet<u64>>,
+    pub(crate) kept: Option<HashSet<u64>>,
     /// The state each group's person came in, with a curriculum.
-    pub(super) states: HashMap<u64, usize>,
-    /// Rewards of the groups' greedy dialogues, for ReMax.
-    pub(super) greedy_rewards: Option<HashMap<u64, f64>>,
+    pub(crate) states: HashMap<u64, usize>,
+    /// The groups' greedy dialogues, for ReMax.
+    pub(crate) greedy: Vec<Episode>,
+    /// Their rewards.
+    pub(crate) greedy_rewards: Option<HashMap<u64, f64>>,
     /// Rounds of sampling.
-    pub(super) rounds: usize,
+    pub(crate) rounds: usize,
     /// What is worth telling.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Sample {
     /// The rows to learn from.
-    pub(super) fn rows(&self, recipe: &Recipe) -> Vec<TrainRow> {
+    pub(crate) fn rows(&self, recipe: &Recipe) -> Vec<TrainRow> {
         let mut rows = TrainRow::from_episodes(&self.episodes);
         rows.retain(|row| {
             let episode = &self.episodes[row.episode];
@@ -48,10 +50,22 @@ impl Sample {
         });
         rows
     }
+
+    /// How the dialogues went, as a curriculum takes it in: intention, state, whether passed.
+    pub(crate) fn outcomes(&self, pass_emotion: u8) -> Vec<(HiddenIntention, usize, bool)> {
+        let outcome = |episode: &Episode| {
+            let state = *self.states.get(&episode.group)?;
+            Some((episode.intention, state, episode.counted_emotion()? >= pass_emotion))
+        };
+        self.episodes.iter().filter_map(outcome).collect()
+    }
 }
 
 /// Samples a step's dialogues; `hold` holds some, sampling greedily if its second argument says so.
-pub(super) fn sample(
+///
+/// # Errors
+/// Those of `hold`.
+pub(crate) fn sample(
     recipe: &Recipe,
     profiles: &ProfileSet,
     step: usize,
@@ -74,6 +88,7 @@ pub(super) fn sample(
             let held = hold(greedy.collect(), true)?;
             let rewards = held.iter().filter_map(|e| Some((e.group, e.reward?)));
             sample.greedy_rewards.get_or_insert_default().extend(rewards);
+            sample.greedy.extend(held);
         }
         sample.episodes.extend(hold(jobs, false)?);
         sample.rounds += 1;

@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rlver_kernels::ppo::value_loss;
+use rlver_models::ModelError;
 use rlver_models::qwen2::Qwen2;
 
 use super::advantages::Advantages;
@@ -50,7 +51,7 @@ pub struct UpdateBatch<'a> {
 }
 
 /// What an update reports; means over its optimizer steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateReport {
     /// Policy loss with all its terms.
     pub policy_loss: f64,
@@ -80,6 +81,9 @@ pub struct UpdateReport {
     pub skipped: usize,
     /// Optimizer steps.
     pub steps: usize,
+    /// Probability ratios new/old of each row's action tokens, as the row's last update saw them before it moved the
+    /// policy; a row no policy update read has none.
+    pub ratios: Vec<Vec<f32>>,
 }
 
 /// Learning rates of an update.
@@ -106,7 +110,7 @@ pub fn update(
     rates: Rates,
     seed: u64,
 ) -> Result<UpdateReport, Error> {
-    let mut report = UpdateReport::default();
+    let mut report = UpdateReport { ratios: vec![Vec::new(); batch.rows.len()], ..UpdateReport::default() };
     let mut old_logprobs = batch.old_logprobs.to_vec();
     for mini in plan(batch.dialogues, objective, seed) {
         let weights = mini_weights(batch, &mini, objective)?;
@@ -260,12 +264,14 @@ fn policy_step(
             })
             .collect();
         let term = policy_term(scored.logprob, scored.entropy, &rows, objective, batch.kl_coef)?;
-        for (r, range) in micro.ranges().filter(|(r, _)| batch.old_logprobs[*r].is_empty()) {
+        for (r, range) in micro.ranges() {
+            let new = &term.logprobs[range];
             if old_logprobs[r].is_empty() {
-                old_logprobs[r] = term.logprobs[range].to_vec();
+                old_logprobs[r] = new.to_vec();
                 let gaps = old_logprobs[r].iter().zip(&batch.rows[r].rollout_logprobs).map(|(a, b)| (a - b).abs());
                 report.logprob_gap = report.logprob_gap.max(f64::from(gaps.fold(0.0, f32::max)));
             }
+            report.ratios[r] = new.iter().zip(&old_logprobs[r]).map(|(new, old)| (new - old).exp()).collect();
         }
         metrics.merge(&term.metrics);
         entropy += term.entropy_sum;
@@ -304,8 +310,9 @@ fn critic_step(
             micro.gather(|r| batch.targets.returns[r].iter().map(|v| *v as f32).collect(), &device),
             micro.token_weights(&device),
             clip,
-        );
-        let sums = floats(Tensor::cat(vec![out.loss.clone().inner(), out.clipped.inner().sum()], 0));
+        )
+        .map_err(ModelError::from)?;
+        let sums = floats(Tensor::cat(vec![out.loss.clone().inner(), out.clipped.inner()], 0));
         report.critic_loss += f64::from(sums[0]);
         report.critic_clip_fraction += f64::from(sums[1]) / total as f64;
         Ok(out.loss)

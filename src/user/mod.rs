@@ -5,7 +5,13 @@
 
 mod appraisal;
 pub mod builtin;
+mod choice;
+mod each;
 mod emotion;
+pub mod judge;
+pub mod llm;
+pub mod probe;
+pub mod record;
 
 use std::sync::Arc;
 
@@ -14,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::dialogue::Profile;
 
 pub use appraisal::Appraisal;
+pub use choice::UserChoice;
 pub use emotion::{Band, Emotion};
 
 /// What a session needs besides its profile.
@@ -32,6 +39,17 @@ pub trait UserEngine: Send + Sync {
 
     /// Starts a dialogue with the person `profile` describes.
     fn open(&self, profile: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession>;
+
+    /// How many sessions may think at once when thinking means waiting, for a server or for another model; the rollout
+    /// then goes on generating meanwhile. `None` for users that answer at once.
+    fn concurrency(&self) -> Option<usize> {
+        None
+    }
+
+    /// What the model behind these users has used so far, if there is one.
+    fn usage(&self) -> Option<llm::engine::Usage> {
+        None
+    }
 }
 
 /// One person in one dialogue.
@@ -50,6 +68,11 @@ pub trait UserSession: Send {
 
     /// The emotion as it stands.
     fn emotion(&self) -> Emotion;
+
+    /// The questions a model was asked since the last call of this method, for the record; none for users without a model.
+    fn take_calls(&mut self) -> Vec<record::ModelCall> {
+        Vec::new()
+    }
 }
 
 /// What a user does after a reply.

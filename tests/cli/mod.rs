@@ -7,8 +7,10 @@ mod curve;
 mod eval;
 mod interrupt;
 mod recipe;
+mod report;
 mod score;
 mod train;
+mod user;
 
 use std::io::Write;
 use std::path::Path;

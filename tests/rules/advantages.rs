@@ -11,7 +11,7 @@ use rlver::user::Emotion;
 /// A segment of `n` tokens; those of the assistant were sampled.
 pub(super) fn segment(role: Role, n: usize) -> Segment {
     let logprobs = if role == Role::Assistant { vec![-1.0; n] } else { vec![] };
-    Segment { role, turn: 0, ids: (0..n as u32).collect(), logprobs, filtered: 0, advantages: vec![] }
+    Segment { role, turn: 0, ids: (0..n as u32).collect(), logprobs, ..Segment::default() }
 }
 
 pub(crate) fn episode(dialogue: u64, group: u64, reward: Option<f64>, rows: Vec<Vec<Segment>>) -> Episode {
@@ -28,6 +28,7 @@ pub(crate) fn episode(dialogue: u64, group: u64, reward: Option<f64>, rows: Vec<
         mode: ReplyMode::Direct,
         system: String::new(),
         opening: String::new(),
+        opening_calls: vec![],
         turns: vec![],
         start_emotion: Emotion::new(30).unwrap(),
         final_emotion: Emotion::new(50).unwrap(),

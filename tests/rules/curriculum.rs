@@ -3,7 +3,7 @@
 use rlver::dialogue::think::ReplyMode;
 use rlver::dialogue::{HiddenIntention, Language, ProfileSet};
 use rlver::recipe::{CurriculumSection, Recipe};
-use rlver::train::curriculum::{Activation, Controller, Disclosure, Trust, UserState, challenging_user};
+use rlver::train::curriculum::{Activation, Controller, Disclosure, Trust, UserState, challenging};
 use rlver::user::builtin::BuiltinUser;
 use rlver::user::{Emotion, SessionSettings, UserEngine};
 
@@ -128,7 +128,7 @@ fn the_challenging_environment_accepts_less_and_never_more() {
                 session.opening().unwrap();
                 session.respond(reply).unwrap().appraisal.change
             };
-            let (vanilla, challenging) = (change(&BuiltinUser::new()), change(&challenging_user()));
+            let (vanilla, challenging) = (change(&BuiltinUser::new()), change(&challenging(&BuiltinUser::new())));
             assert!(challenging <= vanilla && (vanilla <= 0 || challenging >= 0), "{}: {reply}", profile.id);
             accepted += usize::from(vanilla > 0);
             fewer += usize::from(vanilla > 0 && challenging <= 0);

@@ -15,7 +15,7 @@ fn emotion(score: i64) -> Emotion {
 
 fn segment(role: Role, turn: usize, n: usize) -> Segment {
     let logprobs = if role == Role::Assistant { vec![-1.0; n] } else { vec![] };
-    Segment { role, turn, ids: vec![7; n], logprobs, filtered: 0, advantages: vec![] }
+    Segment { role, turn, ids: vec![7; n], logprobs, ..Segment::default() }
 }
 
 /// A dialogue that starts at 50 and whose emotion after each reply is `emotions`; reply `k` has `k + 1` tokens.

@@ -3,22 +3,9 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::block::{Block, ROWS};
+use super::problem::Heads;
 use crate::Segments;
 use crate::simd::{ONE, Store, View, dispatch, matmul, sum};
-
-/// Head layout of a problem.
-#[derive(Clone, Copy)]
-pub(crate) struct Heads {
-    pub(crate) heads: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
-}
-
-impl Heads {
-    fn group(self) -> usize {
-        self.heads / self.kv_heads
-    }
-}
 
 /// What the forward keeps for the backward.
 #[derive(Clone, Copy)]

@@ -6,13 +6,15 @@
 //! number of tokens, nothing is computed across segments, and sums have a fixed order.
 
 pub(crate) mod block;
+#[cfg(feature = "cubecl")]
+pub(crate) mod cube;
 pub(crate) mod flex;
+pub(crate) mod problem;
 mod reference;
 
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-use crate::error::check_heads;
 use crate::ops::KernelOps;
 use crate::{Segments, ShapeError};
 
@@ -27,13 +29,9 @@ pub use reference::attention as reference;
 /// # Errors
 /// When the shapes do not fit together or the segments do not cover the tokens.
 pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) -> Result<Tensor<3>, ShapeError> {
-    check_heads("attention", q.dims(), k.dims()[1])?;
-    let [tokens, _, head_dim] = q.dims();
-    let kv_heads = k.dims()[1];
-    ShapeError::check("attention", "k", &k.dims(), &[tokens, kv_heads, head_dim])?;
-    ShapeError::check("attention", "v", &v.dims(), &[tokens, kv_heads, head_dim])?;
-    ShapeError::check("attention", "cu_seqlens' last offset", &[segments.tokens()], &[tokens])?;
-    if !crate::fused(&q) {
+    problem::check(q.dims(), k.dims(), v.dims(), segments)?;
+    crate::same_type("attention", q.dtype(), &[("k", k.dtype()), ("v", v.dtype())])?;
+    if !crate::fused("attention", &q)? || !fits(&q) {
         return Ok(reference::attention(q, k, v, segments));
     }
     let out = <Dispatch as KernelOps>::fused_attention(
@@ -43,4 +41,20 @@ pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, segments: &Segments) 
         segments.clone(),
     );
     Ok(Tensor::from_dispatch(out))
+}
+
+/// Whether the fused code of the tensor's device takes heads of this width: all on Flex; multiples of 8 up to 256 that
+/// fit shared memory on CubeCL's devices.
+pub(crate) fn fits(q: &Tensor<3>) -> bool {
+    #[cfg(feature = "cubecl")]
+    if let burn::backend::DispatchDevice::Cube(device) = q.device().without_autodiff().as_dispatch() {
+        use cube::{Pass, Tile};
+        let (width, limits) = (q.dims()[2], crate::cube::Limits::of(&device.client()));
+        let passes = [Pass::Forward, Pass::Query, Pass::Keys];
+        return width.is_multiple_of(8)
+            && (8..=256).contains(&width)
+            && passes.iter().all(|pass| Tile::choose(*pass, width, 1, limits).is_some());
+    }
+    let _ = q;
+    true
 }

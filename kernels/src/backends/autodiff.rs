@@ -4,21 +4,25 @@ use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::Checkpoi
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Autodiff, Backend};
+use burn::backend::{Autodiff, Backend, Scalar};
+use burn::tensor::Slice;
 
 use crate::Segments;
 use crate::cache::{Slots, Spans};
-use crate::ops::KernelOps;
+use crate::ops::{BlockOps, KernelOps};
+use crate::ppo::PpoLossConfig;
+use crate::sample::{SampleConfig, Stream};
 
+const PLAIN: &str = "the public function strips autodiff first";
 const INNER_ONLY: &str = "first-order gradients only: backward primitives run on the wrapped backend";
 
 /// Defines an operation's `Backward`: `name<parents>(state) => |ops.parents, grad, state, grads| body`.
 macro_rules! backward {
-    ($name:ident, $parents:literal, $state:ty, |$needed:ident, $grad:ident, $saved:ident| $gradients:expr) => {
+    ($name:ident: $ops:ident, $parents:literal, $state:ty, |$needed:ident, $grad:ident, $saved:ident| $gradients:expr) => {
         #[derive(Debug)]
         struct $name;
 
-        impl<B: Backend + KernelOps> Backward<B, $parents> for $name {
+        impl<B: Backend + $ops> Backward<B, $parents> for $name {
             type State = $state;
 
             fn backward(self, ops: Ops<Self::State, $parents>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -36,20 +40,20 @@ macro_rules! backward {
     };
 }
 
-backward!(Linear, 3, (FloatTensor<B>, FloatTensor<B>), |needed, grad, saved| {
+backward!(Linear: BlockOps, 3, (FloatTensor<B>, FloatTensor<B>), |needed, grad, saved| {
     B::linear_backward(saved.0, saved.1, grad, needed).into()
 });
-backward!(RmsNorm, 2, (FloatTensor<B>, FloatTensor<B>, f32), |_needed, grad, saved| {
+backward!(RmsNorm: BlockOps, 2, (FloatTensor<B>, FloatTensor<B>, f32), |_needed, grad, saved| {
     B::rms_norm_backward(saved.0, saved.1, grad, saved.2).into()
 });
-backward!(Rotate, 1, (FloatTensor<B>, FloatTensor<B>, bool), |_needed, grad, saved| {
+backward!(Rotate: BlockOps, 1, (FloatTensor<B>, FloatTensor<B>, bool), |_needed, grad, saved| {
     [B::rotate(grad, saved.0, saved.1, !saved.2)]
 });
-backward!(SwiGlu, 2, (FloatTensor<B>, FloatTensor<B>), |_needed, grad, saved| {
+backward!(SwiGlu: BlockOps, 2, (FloatTensor<B>, FloatTensor<B>), |_needed, grad, saved| {
     B::swiglu_backward(saved.0, saved.1, grad).into()
 });
 backward!(
-    Attention,
+    Attention: KernelOps,
     3,
     (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, Segments),
     |_needed, grad, saved| {
@@ -58,7 +62,7 @@ backward!(
     }
 );
 backward!(
-    LinearLogprob,
+    LinearLogprob: KernelOps,
     2,
     (FloatTensor<B>, FloatTensor<B>, IntTensor<B>, FloatTensor<B>, f32, usize),
     |needed, grad, saved| {
@@ -67,7 +71,18 @@ backward!(
     }
 );
 
-impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
+backward!(PpoLoss: KernelOps, 2, (FloatTensor<B>, FloatTensor<B>, f32), |_needed, grad, saved| {
+    let (slopes, weight, entropy_coef) = saved;
+    // Only the first output is a loss; the metrics beside it have no gradient.
+    let upstream = B::float_slice(grad, &[Slice::from(0..1)]);
+    let entropy = B::float_mul_scalar(weight, Scalar::from(-entropy_coef));
+    [B::float_mul(slopes, upstream.clone()), B::float_mul(entropy, upstream)]
+});
+backward!(ValueLoss: KernelOps, 1, FloatTensor<B>, |_needed, grad, slopes| {
+    [B::float_mul(slopes, B::float_slice(grad, &[Slice::from(0..1)]))]
+});
+
+impl<B: Backend + BlockOps, C: CheckpointStrategy> BlockOps for Autodiff<B, C> {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [x.node(), weight.node(), bias.node()];
         let (x, weight, bias) = (x.into_primitive(), weight.into_primitive(), bias.into_primitive());
@@ -121,6 +136,34 @@ impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C>
         }
     }
 
+    fn linear_backward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: [bool; 3],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{INNER_ONLY}")
+    }
+
+    fn rms_norm_backward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{INNER_ONLY}")
+    }
+
+    fn swiglu_backward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{INNER_ONLY}")
+    }
+}
+
+impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
     fn fused_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -158,32 +201,6 @@ impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C>
         }
     }
 
-    fn linear_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: [bool; 3],
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("{INNER_ONLY}")
-    }
-
-    fn rms_norm_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: f32,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("{INNER_ONLY}")
-    }
-
-    fn swiglu_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("{INNER_ONLY}")
-    }
-
     fn attention_forward(
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
@@ -219,7 +236,7 @@ impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C>
     }
 
     fn cache_write(_: FloatTensor<Self>, _: FloatTensor<Self>, _: Slots) -> FloatTensor<Self> {
-        unreachable!("generation runs without autodiff")
+        unreachable!("{PLAIN}")
     }
 
     fn cached_attention(
@@ -228,6 +245,85 @@ impl<B: Backend + KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C>
         _: FloatTensor<Self>,
         _: Spans,
     ) -> FloatTensor<Self> {
-        unreachable!("generation runs without autodiff")
+        unreachable!("{PLAIN}")
+    }
+
+    fn ppo_loss(
+        logprob: FloatTensor<Self>,
+        entropy: FloatTensor<Self>,
+        old_logprob: FloatTensor<Self>,
+        advantage: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        reference: FloatTensor<Self>,
+        importance: FloatTensor<Self>,
+        config: PpoLossConfig,
+        has: [bool; 2],
+    ) -> FloatTensor<Self> {
+        let nodes = [logprob.node(), entropy.node()];
+        let [lp, h, old, a, w, r, i] =
+            [logprob, entropy, old_logprob, advantage, weight, reference, importance].map(|t| t.into_primitive());
+        match PpoLoss.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let (out, slopes) = B::ppo_loss_forward(lp, h, old, a, w.clone(), r, i, config, has);
+                prep.finish((slopes, w, config.entropy_coef), out)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::ppo_loss(lp, h, old, a, w, r, i, config, has)),
+        }
+    }
+
+    fn value_loss(
+        values: FloatTensor<Self>,
+        old_values: FloatTensor<Self>,
+        returns: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        clip: Option<f32>,
+    ) -> FloatTensor<Self> {
+        let nodes = [values.node()];
+        let [v, old, r, w] = [values, old_values, returns, weight].map(|t| t.into_primitive());
+        match ValueLoss.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let (out, slopes) = B::value_loss_forward(v, old, r, w, clip);
+                prep.finish(slopes, out)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::value_loss(v, old, r, w, clip)),
+        }
+    }
+
+    fn ppo_loss_forward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: PpoLossConfig,
+        _: [bool; 2],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{INNER_ONLY}")
+    }
+
+    fn value_loss_forward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: Option<f32>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{INNER_ONLY}")
+    }
+
+    fn gae(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: Segments,
+        _: f32,
+        _: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{PLAIN}")
+    }
+
+    fn sample(_: FloatTensor<Self>, _: SampleConfig, _: Vec<Stream>) -> (IntTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{PLAIN}")
     }
 }

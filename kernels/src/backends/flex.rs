@@ -6,8 +6,10 @@ use burn::tensor::{Bytes, DType, Shape};
 use burn_flex::{FlexTensor, Layout};
 
 use crate::cache::{Slots, Spans};
-use crate::ops::KernelOps;
-use crate::{Segments, attention, cache, linear, logprob, norm, rotary, swiglu};
+use crate::ops::{BlockOps, KernelOps};
+use crate::ppo::PpoLossConfig;
+use crate::sample::{SampleConfig, Stream};
+use crate::{Segments, attention, cache, gae, linear, logprob, norm, ppo, rotary, sample, swiglu};
 
 /// A contiguous f32 tensor that can be read as a slice.
 fn dense(t: FlexTensor) -> FlexTensor {
@@ -36,7 +38,7 @@ fn indices(t: &FlexTensor) -> Vec<usize> {
     }
 }
 
-impl KernelOps for Flex {
+impl BlockOps for Flex {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let (x, weight, bias) = (dense(x), dense(weight), dense(bias));
         let ([rows, _], [outputs, _]) = (dims(&x), dims(&weight));
@@ -102,7 +104,9 @@ impl KernelOps for Flex {
         let (dgate, dup) = swiglu::flex::backward(data(&gate), data(&up), data(&grad));
         (tensor(dgate, dims::<2>(&gate)), tensor(dup, dims::<2>(&up)))
     }
+}
 
+impl KernelOps for Flex {
     fn fused_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -121,7 +125,7 @@ impl KernelOps for Flex {
         let (q, k, v) = (dense(q), dense(k), dense(v));
         let [tokens, heads, head_dim] = dims(&q);
         let [_, kv_heads, _] = dims(&k);
-        let shape = attention::flex::Heads { heads, kv_heads, head_dim };
+        let shape = attention::problem::Heads { heads, kv_heads, head_dim };
         let (out, lse) = attention::flex::forward(data(&q), data(&k), data(&v), &segments, shape);
         (tensor(out, [tokens, heads, head_dim]), tensor(lse, [tokens, heads]))
     }
@@ -138,7 +142,7 @@ impl KernelOps for Flex {
         let (q, k, v, out, lse, grad) = (dense(q), dense(k), dense(v), dense(out), dense(lse), dense(grad));
         let [_, heads, head_dim] = dims(&q);
         let [_, kv_heads, _] = dims(&k);
-        let shape = attention::flex::Heads { heads, kv_heads, head_dim };
+        let shape = attention::problem::Heads { heads, kv_heads, head_dim };
         let saved = attention::flex::Saved { q: data(&q), k: data(&k), v: data(&v), out: data(&out), lse: data(&lse) };
         let (dq, dk, dv) = attention::flex::backward(saved, data(&grad), &segments, shape);
         (tensor(dq, dims::<3>(&q)), tensor(dk, dims::<3>(&k)), tensor(dv, dims::<3>(&v)))
@@ -195,5 +199,70 @@ impl KernelOps for Flex {
         let shape: [usize; 3] = dims(&q);
         let out = cache::flex::attention(data(&q), data(&keys), data(&values), shape, dims(&keys), &spans);
         tensor(out, shape)
+    }
+
+    fn ppo_loss_forward(
+        logprob: FloatTensor<Self>,
+        entropy: FloatTensor<Self>,
+        old_logprob: FloatTensor<Self>,
+        advantage: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        reference: FloatTensor<Self>,
+        importance: FloatTensor<Self>,
+        config: PpoLossConfig,
+        has: [bool; 2],
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let inputs = [logprob, entropy, old_logprob, advantage, weight, reference, importance].map(dense);
+        let [logprob, entropy, old, advantage, weight, reference, importance] = inputs.each_ref().map(data);
+        let tokens = ppo::flex::Tokens {
+            logprob,
+            entropy,
+            old,
+            advantage,
+            weight,
+            reference: has[0].then_some(reference),
+            importance: has[1].then_some(importance),
+        };
+        let (sums, slopes) = ppo::flex::policy(tokens, config);
+        let n = slopes.len();
+        (tensor(sums, [ppo::PPO_SUMS]), tensor(slopes, [n]))
+    }
+
+    fn value_loss_forward(
+        values: FloatTensor<Self>,
+        old_values: FloatTensor<Self>,
+        returns: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        clip: Option<f32>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let inputs = [values, old_values, returns, weight].map(dense);
+        let (sums, slopes) = ppo::flex::value(inputs.each_ref().map(data), clip);
+        let n = slopes.len();
+        (tensor(sums, [ppo::VALUE_SUMS]), tensor(slopes, [n]))
+    }
+
+    fn gae(
+        rewards: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        segments: Segments,
+        gamma: f32,
+        lambda: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (rewards, values) = (dense(rewards), dense(values));
+        let (advantages, returns) = gae::flex::gae(data(&rewards), data(&values), &segments, gamma, lambda);
+        let n = advantages.len();
+        (tensor(advantages, [n]), tensor(returns, [n]))
+    }
+
+    fn sample(
+        logits: FloatTensor<Self>,
+        config: SampleConfig,
+        streams: Vec<Stream>,
+    ) -> (IntTensor<Self>, FloatTensor<Self>) {
+        let logits = dense(logits);
+        let [batch, columns] = dims(&logits);
+        let (ids, logprob) = sample::flex::sample(data(&logits), columns, config, &streams);
+        let ids = FlexTensor::new(Bytes::from_elems(ids), Layout::contiguous(Shape::from([batch])), DType::I32);
+        (ids, tensor(logprob, [batch]))
     }
 }

@@ -1,4 +1,6 @@
-//! Implementations of [`crate::ops::KernelOps`]: native on Flex, and the gradient rules for any backend.
+//! Implementations of [`crate::ops`]: native on Flex and on CubeCL's devices, and the gradient rules for any backend.
 
 mod autodiff;
+#[cfg(feature = "cubecl")]
+mod cubecl;
 mod flex;

@@ -1,5 +1,7 @@
 //! A preallocated key/value cache, written in place, and attention of new tokens against it.
 
+#[cfg(feature = "cubecl")]
+pub(crate) mod cube;
 pub(crate) mod flex;
 mod reference;
 
@@ -25,7 +27,9 @@ pub fn write(cache: Tensor<4>, new: Tensor<3>, spans: &Spans) -> Result<Tensor<4
     let tokens = new.dims()[0];
     spans.check("cache write", cache.dims(), tokens)?;
     ShapeError::check("cache write", "new", &new.dims(), &[tokens, kv_heads, head_dim])?;
-    if !crate::fused(&new) {
+    let (cache, new) = (crate::plain(cache), crate::plain(new));
+    crate::same_type("cache write", cache.dtype(), &[("new", new.dtype())])?;
+    if !crate::fused("cache write", &new)? {
         return Ok(reference::write(cache, new, spans));
     }
     let out = <Dispatch as KernelOps>::cache_write(cache.into_dispatch(), new.into_dispatch(), spans.slots());
@@ -51,7 +55,9 @@ pub fn cached_attention(
     ShapeError::check("cached_attention", "keys", &keys.dims(), &[rows, capacity, kv_heads, head_dim])?;
     ShapeError::check("cached_attention", "values", &values.dims(), &keys.dims())?;
     spans.check("cached_attention", keys.dims(), tokens)?;
-    if !crate::fused(&q) {
+    let (q, keys, values) = (crate::plain(q), crate::plain(keys), crate::plain(values));
+    crate::same_type("cached_attention", q.dtype(), &[("keys", keys.dtype()), ("values", values.dtype())])?;
+    if !crate::fused("cached_attention", &q)? || !crate::attention::fits(&q) {
         return Ok(reference::cached_attention(q, keys, values, spans));
     }
     let out = <Dispatch as KernelOps>::cached_attention(

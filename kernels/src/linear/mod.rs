@@ -7,7 +7,7 @@ use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use crate::ShapeError;
-use crate::ops::KernelOps;
+use crate::ops::BlockOps;
 
 pub use reference::linear as reference;
 
@@ -27,10 +27,10 @@ pub fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Resul
     if let Some(bias) = &bias {
         ShapeError::check("linear", "bias", &bias.dims(), &[outputs])?;
     }
-    if !crate::fused(&x) {
+    if !crate::fused_block("linear", &x)? {
         return Ok(reference::linear(x, weight, bias));
     }
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &x.device()));
-    let out = <Dispatch as KernelOps>::fused_linear(x.into_dispatch(), weight.into_dispatch(), bias.into_dispatch());
+    let out = <Dispatch as BlockOps>::fused_linear(x.into_dispatch(), weight.into_dispatch(), bias.into_dispatch());
     Ok(Tensor::from_dispatch(out))
 }

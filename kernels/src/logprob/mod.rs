@@ -4,6 +4,8 @@
 //! logprob = z_target − L, entropy = L − Σ p·z. Upstream gradients g (of the logprob) and e (of the entropy) give
 //! dz = g·(onehot − p) − e·p·(log p + entropy). Chunks of logits are recomputed in the backward.
 
+#[cfg(feature = "cubecl")]
+pub(crate) mod cube;
 pub(crate) mod flex;
 mod reference;
 
@@ -57,7 +59,8 @@ pub fn linear_logprob(
         let expected = format!("at least vocabulary = {vocabulary} rows, and vocabulary above 0");
         return Err(ShapeError { op: OP, what: "weight", found: vec![rows, width], expected });
     }
-    let out = if crate::fused(&hidden) {
+    crate::same_type(OP, hidden.dtype(), &[("weight", weight.dtype())])?;
+    let out = if crate::fused(OP, &hidden)? {
         Tensor::<2>::from_dispatch(<Dispatch as KernelOps>::linear_logprob(
             hidden.into_dispatch(),
             weight.into_dispatch(),
@@ -68,5 +71,7 @@ pub fn linear_logprob(
     } else {
         reference::linear_logprob(hidden, weight, targets, temperature, vocabulary)
     };
-    Ok(LogProb { logprob: out.clone().narrow(0, 0, 1).reshape([n]), entropy: out.narrow(0, 1, 1).reshape([n]) })
+    // Not `reshape`, which takes a length of 0 for "as before".
+    let row = |i: usize| out.clone().narrow(0, i, 1).squeeze_dim::<1>(0);
+    Ok(LogProb { logprob: row(0), entropy: row(1) })
 }

@@ -1,20 +1,20 @@
 use burn::tensor::Tensor;
 
-use super::{ActionTokens, PpoLoss, PpoLossConfig, ValueLoss};
+use super::{ActionTokens, KlPenalty, PpoLoss, PpoLossConfig, ValueLoss};
 
-/// Σ w·[max(−A·ρ, −A·clip(ρ)) with dual clip − c_H·H + c_KL·k3], ρ = exp(clamp(lp − old, ±20)).
-///
-/// # Shapes
-/// - `logprob`, `entropy` and everything in `tokens`: `[n]`
+/// [`super::ppo_loss`] in plain Burn operations.
 pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, config: PpoLossConfig) -> PpoLoss {
-    let [n] = logprob.dims();
-    let log_ratio = logprob.clone() - tokens.old_logprob.clone();
-    let ratio = log_ratio.clone().clamp(-20.0, 20.0).exp();
-    let advantage = tokens.advantage.clone();
+    // Tokens of weight 0 are masked: whatever they hold, NaN included, must not be read.
+    let masked = tokens.weight.clone().equal_elem(0.0);
+    let seen = |t: &Tensor<1>| t.clone().mask_fill(masked.clone(), 0.0);
+    let (logprob, old) = (seen(&logprob), seen(&tokens.old_logprob));
+    let log_ratio = (logprob.clone() - old).clamp(-20.0, 20.0);
+    let ratio = log_ratio.clone().exp();
+    let advantage = seen(&tokens.advantage);
     let free = advantage.clone().neg() * ratio.clone();
-    let clipped = advantage.clone().neg() * ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high);
+    let clipped = advantage.clone().neg() * ratio.clone().clamp(1.0 - config.clip_low, 1.0 + config.clip_high);
     let is_clipped = clipped.clone().greater(free.clone());
-    let mut surrogate = free.clone().mask_where(is_clipped.clone(), clipped);
+    let mut surrogate = free.mask_where(is_clipped.clone(), clipped);
     let mut is_lower = is_clipped.clone().float().zeros_like();
     if let Some(bound) = config.dual_clip {
         let ceiling = advantage.clone().neg() * bound;
@@ -22,26 +22,34 @@ pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, c
         surrogate = surrogate.mask_where(over.clone(), ceiling);
         is_lower = over.float();
     }
-    let diagnostics = Tensor::stack(vec![surrogate.clone(), is_clipped.float(), is_lower, log_ratio.neg()], 0).detach();
+    if let Some(importance) = &tokens.importance_weight {
+        surrogate = surrogate * seen(importance);
+    }
     let mut total = surrogate;
     if config.entropy_coef != 0.0 {
-        total = total - entropy * config.entropy_coef;
+        total = total - seen(&entropy) * config.entropy_coef;
     }
-    if let Some(reference) = tokens.reference_logprob.clone().filter(|_| config.kl_coef != 0.0) {
-        let d = reference - logprob;
-        total = total + (d.clone().exp() - d - 1.0) * config.kl_coef;
+    if let Some(reference) = tokens.reference_logprob.as_ref().filter(|_| config.kl_coef != 0.0) {
+        let d = seen(reference) - logprob;
+        let kl = match config.kl {
+            KlPenalty::K1 => d.neg(),
+            KlPenalty::K2 => d.square() * 0.5,
+            KlPenalty::K3 => d.clone().exp() - d - 1.0,
+            KlPenalty::K3Bounded => {
+                let d = d.clamp(-20.0, 20.0);
+                (d.clone().exp() - d - 1.0).clamp(-10.0, 10.0)
+            }
+        };
+        total = total + kl * config.kl_coef;
     }
-    // Tokens of weight 0 are masked: whatever they hold, NaN included, must not be read.
-    let masked = tokens.weight.clone().equal_elem(0.0);
-    let loss = (total.mask_fill(masked, 0.0) * tokens.weight.clone()).sum();
-    debug_assert_eq!(diagnostics.dims(), [4, n]);
-    PpoLoss { loss, diagnostics }
+    let loss = (total.mask_fill(masked.clone(), 0.0) * tokens.weight.clone()).sum();
+    let k3 = ratio.clone() - 1.0 - log_ratio.clone();
+    let largest = if masked.dims()[0] == 0 { Tensor::zeros_like(&loss) } else { ratio.mask_fill(masked, 0.0).max() };
+    let sums = [is_clipped.float().sum(), is_lower.sum(), log_ratio.neg().sum(), k3.sum(), largest];
+    PpoLoss { loss, sums: Tensor::cat(sums.to_vec(), 0).detach() }
 }
 
-/// Σ w·½·max((V − R)², (V_c − R)²), V_c = clip(V, V_old ± clip).
-///
-/// # Shapes
-/// - all `[n]`
+/// [`super::value_loss`] in plain Burn operations.
 pub fn value_loss(
     values: Tensor<1>,
     old_values: Tensor<1>,
@@ -52,9 +60,11 @@ pub fn value_loss(
     let free = (values.clone() - returns.clone()).square();
     let (worse, clipped) = match clip {
         Some(clip) => {
-            let delta = (values - old_values.clone()).clamp(-clip, clip);
-            let moved = (old_values + delta - returns).square();
-            let is_clipped = moved.clone().greater(free.clone());
+            let change = values - old_values.clone();
+            let held = change.clone().clamp(-clip, clip);
+            let moved = (old_values + held.clone() - returns).square();
+            // Only where the bound holds: rounding must not count as clipping.
+            let is_clipped = moved.clone().greater(free.clone()).bool_and(held.not_equal(change));
             (free.mask_where(is_clipped.clone(), moved), is_clipped.float())
         }
         None => {
@@ -64,5 +74,5 @@ pub fn value_loss(
     };
     let masked = weight.clone().equal_elem(0.0);
     let loss = (worse.mask_fill(masked.clone(), 0.0) * weight * 0.5).sum();
-    ValueLoss { loss, clipped: clipped.mask_fill(masked, 0.0).detach() }
+    ValueLoss { loss, clipped: clipped.mask_fill(masked, 0.0).sum().detach() }
 }

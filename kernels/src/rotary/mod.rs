@@ -8,7 +8,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::ShapeError;
-use crate::ops::KernelOps;
+use crate::ops::BlockOps;
 
 pub use reference::rotate as reference;
 
@@ -51,10 +51,10 @@ impl RotaryTable {
 pub fn rotate(x: Tensor<3>, table: &RotaryTable) -> Result<Tensor<3>, ShapeError> {
     let [tokens, _, head_dim] = x.dims();
     ShapeError::check("rotate", "table", &table.cos.dims(), &[tokens, head_dim / 2])?;
-    if !crate::fused(&x) {
+    if !crate::fused_block("rotate", &x)? {
         return Ok(reference::rotate(x, table));
     }
     let (cos, sin) = (table.cos.clone(), table.sin.clone());
-    let out = <Dispatch as KernelOps>::rotate(x.into_dispatch(), cos.into_dispatch(), sin.into_dispatch(), false);
+    let out = <Dispatch as BlockOps>::rotate(x.into_dispatch(), cos.into_dispatch(), sin.into_dispatch(), false);
     Ok(Tensor::from_dispatch(out))
 }

@@ -7,7 +7,7 @@ use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use crate::ShapeError;
-use crate::ops::KernelOps;
+use crate::ops::BlockOps;
 
 pub use reference::swiglu as reference;
 
@@ -20,8 +20,8 @@ pub use reference::swiglu as reference;
 /// When the shapes differ.
 pub fn swiglu(gate: Tensor<2>, up: Tensor<2>) -> Result<Tensor<2>, ShapeError> {
     ShapeError::check("swiglu", "up", &up.dims(), &gate.dims())?;
-    if !crate::fused(&gate) {
+    if !crate::fused_block("swiglu", &gate)? {
         return Ok(reference::swiglu(gate, up));
     }
-    Ok(Tensor::from_dispatch(<Dispatch as KernelOps>::swiglu(gate.into_dispatch(), up.into_dispatch())))
+    Ok(Tensor::from_dispatch(<Dispatch as BlockOps>::swiglu(gate.into_dispatch(), up.into_dispatch())))
 }

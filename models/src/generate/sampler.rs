@@ -62,6 +62,8 @@ pub struct SamplingError {
 pub struct Sampler {
     settings: SamplingSettings,
     rng: ChaCha8Rng,
+    /// The only ids that may be drawn, if not all may.
+    among: Option<Vec<u32>>,
 }
 
 /// The chosen token.
@@ -77,11 +79,27 @@ pub(crate) struct Choice {
 impl Sampler {
     /// A sampler whose stream depends on `seed` alone.
     pub fn new(settings: SamplingSettings, seed: u64) -> Sampler {
-        Sampler { settings, rng: ChaCha8Rng::seed_from_u64(seed) }
+        Sampler { settings, rng: ChaCha8Rng::seed_from_u64(seed), among: None }
+    }
+
+    /// The same sampler, restricted to `ids`: all others are as good as impossible, also for the log-probability.
+    pub fn among(self, ids: Vec<u32>) -> Sampler {
+        Sampler { among: Some(ids), ..self }
     }
 
     /// Chooses among `logits`, which hold only ids the tokenizer knows.
     pub(crate) fn choose(&mut self, logits: &[f32]) -> Choice {
+        let Some(ids) = &self.among else { return self.draw(logits) };
+        let mut restricted = vec![f32::NEG_INFINITY; logits.len()];
+        for &id in ids {
+            if let Some(slot) = restricted.get_mut(id as usize) {
+                *slot = logits[id as usize];
+            }
+        }
+        self.draw(&restricted)
+    }
+
+    fn draw(&mut self, logits: &[f32]) -> Choice {
         let temperature = self.settings.logprob_temperature();
         let scale = 1.0 / temperature;
         let (best, top) = logits

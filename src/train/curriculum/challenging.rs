@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::dialogue::Profile;
-use crate::user::builtin::{BuiltinUser, EmotionModel, Features, RuleModel, State};
+use crate::user::builtin::{BuiltinUser, EmotionModel, Features, Guard, State};
 
 /// RLVER's challenging environment for the built-in user: every rise of the emotion counts five points less, so that a
 /// reply which only goes in the right direction earns nothing and one that is just what was wanted earns half. (There,
@@ -19,12 +19,23 @@ impl EmotionModel for Challenging {
         if change > 0 { (change - LESS).max(0) } else { change }
     }
 
-    fn fit(&self, features: &Features, profile: &Profile) -> f32 {
-        self.inner.fit(features, profile)
+    fn fit(&self, features: &Features, profile: &Profile, state: &State) -> f32 {
+        self.inner.fit(features, profile, state)
+    }
+
+    fn guard(&self, features: &Features, profile: &Profile, state: &State) -> Option<Guard> {
+        self.inner.guard(features, profile, state)
+    }
+
+    fn name(&self) -> String {
+        match self.inner.name().as_str() {
+            "rules" => "challenging".into(),
+            other => format!("challenging-{other}"),
+        }
     }
 }
 
-/// The built-in user of the challenging environment.
-pub fn challenging_user() -> BuiltinUser {
-    BuiltinUser::with_model(Arc::new(Challenging { inner: Arc::new(RuleModel::shipped()) }))
+/// The built-in user as the challenging environment makes it.
+pub fn challenging(user: &BuiltinUser) -> BuiltinUser {
+    BuiltinUser::with_model(Arc::new(Challenging { inner: user.model() }))
 }

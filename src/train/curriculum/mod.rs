@@ -1,5 +1,5 @@
 //! The outer loop of Dual-Loop Self-Evolution (arXiv 2608.10626): in which state people come to talk; and RLVER's
-//! challenging environment ([`challenging_user`]).
+//! challenging environment ([`challenging()`]).
 //!
 //! Per hidden intention, a [`Controller`] keeps how often dialogues in each of the 24 [`UserState`]s were passed, and
 //! draws states whose pass rate is near one half, where dialogues teach most. A state that was rarely met borrows its
@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-pub use challenging::challenging_user;
+pub use challenging::challenging;
 pub use state::{Activation, Disclosure, Trust, UserState};
 
 use crate::dialogue::HiddenIntention;

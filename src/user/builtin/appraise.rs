@@ -210,5 +210,6 @@ fn guard_name(guard: Guard, zh: bool) -> &'static str {
         Guard::SelfRepeating => "来回说同一句",
         Guard::KeywordBag => "一堆词，不成句",
         Guard::Gibberish => "不成话",
+        Guard::Corrupted => "不像是说给我听的",
     }
 }

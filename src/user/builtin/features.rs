@@ -10,6 +10,8 @@ use crate::dialogue::{Language, Profile, Strategy, is_han};
 /// What a reply does, measured against the dialogue so far.
 #[derive(Debug, Clone, Default)]
 pub struct Features {
+    /// The reply as it was given.
+    pub reply: String,
     /// The strategies recognised, each with the freshness of its wording: 1 when new, towards 0 when worn out.
     pub strategies: BTreeMap<Strategy, f32>,
     /// 0–1: how much the reply is about what this user said.
@@ -47,6 +49,7 @@ impl Features {
         let language = profile.language();
         let lexicon = lexicon(language);
         let mut features = Features {
+            reply: raw.to_string(),
             length: text.len(),
             sentences: text.sentences.len(),
             questions: text.sentences.iter().filter(|s| s.question).count(),

@@ -30,11 +30,13 @@ pub enum Guard {
     KeywordBag,
     /// Letters without words.
     Gibberish,
+    /// Unlike any honest reply in several small ways: the verdict of the calibrated model's gate.
+    Corrupted,
 }
 
 impl Guard {
     /// All guards, in the order they are tried.
-    pub const ALL: [Guard; 10] = [
+    pub const ALL: [Guard; 11] = [
         Guard::Empty,
         Guard::Injection,
         Guard::WrongLanguage,
@@ -45,6 +47,7 @@ impl Guard {
         Guard::SelfRepeating,
         Guard::KeywordBag,
         Guard::Gibberish,
+        Guard::Corrupted,
     ];
 
     /// The name records use.
@@ -60,6 +63,7 @@ impl Guard {
             Guard::SelfRepeating => "self-repeating",
             Guard::KeywordBag => "keyword-bag",
             Guard::Gibberish => "gibberish",
+            Guard::Corrupted => "corrupted",
         }
     }
 
@@ -76,6 +80,8 @@ impl Guard {
             Guard::SelfRepeating => features.length >= 12 && features.distinct < 0.6,
             Guard::KeywordBag => is_keyword_bag(text, language),
             Guard::Gibberish => is_gibberish(text, language),
+            // Only the calibrated model has a gate.
+            Guard::Corrupted => false,
         }
     }
 }
@@ -85,7 +91,7 @@ pub(crate) fn check(text: &Text, features: &Features, state: &State, language: L
     Guard::ALL.into_iter().find(|g| g.fires(text, features, state, language))
 }
 
-fn is_acknowledgement(text: &Text, language: Language) -> bool {
+pub(crate) fn is_acknowledgement(text: &Text, language: Language) -> bool {
     let glue = if language == Language::Zh { "" } else { " " };
     let mut rest = text.words().collect::<Vec<_>>().join(glue);
     if rest.chars().count() > 60 {
@@ -106,12 +112,12 @@ fn is_acknowledgement(text: &Text, language: Language) -> bool {
 }
 
 /// Share of function characters or words.
-fn function_share(text: &Text, language: Language) -> f32 {
+pub(crate) fn function_share(text: &Text, language: Language) -> f32 {
     let function = &lexicon(language).function;
     text.words().filter(|w| function.contains(*w)).count() as f32 / text.len().max(1) as f32
 }
 
-fn is_keyword_bag(text: &Text, language: Language) -> bool {
+pub(crate) fn is_keyword_bag(text: &Text, language: Language) -> bool {
     let zh = language == Language::Zh;
     let (piece, least) = if zh { (4, 0.12) } else { (2, 0.2) };
     let short = text.pieces.iter().filter(|p| **p <= piece).count();
@@ -119,7 +125,7 @@ fn is_keyword_bag(text: &Text, language: Language) -> bool {
     scattered || (text.len() >= 10 && function_share(text, language) < least && !is_gibberish(text, language))
 }
 
-fn is_gibberish(text: &Text, language: Language) -> bool {
+pub(crate) fn is_gibberish(text: &Text, language: Language) -> bool {
     let size = text.len();
     match language {
         Language::Zh => size >= 6 && fluency(text) < if size < 12 { 0.12 } else { 0.2 },

@@ -4,15 +4,15 @@
 //! [`EmotionModel`] turns the features into a change of the emotion, the change is written down as an
 //! [`Appraisal`], and the voice answers. What the user wants, likes and says is data under `assets/builtin_user/`.
 
-mod appraise;
+pub(in crate::user) mod appraise;
 mod features;
-mod guard;
-mod lexicon;
+pub(in crate::user) mod guard;
+pub(in crate::user) mod lexicon;
 mod model;
-mod pairs;
+pub(in crate::user) mod pairs;
 mod scene;
 mod state;
-mod text;
+pub(in crate::user) mod text;
 mod voice;
 
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use self::appraise::Verdict;
 use self::text::{Text, draw};
 use self::voice::{Line, Mood, Voice};
+use super::judge::CalibratedModel;
 use super::{Appraisal, Band, Emotion, SessionSettings, UserEngine, UserError, UserSession, UserTurn};
 use crate::dialogue::Profile;
 
@@ -41,6 +42,16 @@ impl BuiltinUser {
         BuiltinUser::with_model(Arc::new(RuleModel::shipped()))
     }
 
+    /// The user whose emotion moves as recorded judgements of a language model say.
+    pub fn calibrated() -> BuiltinUser {
+        BuiltinUser::with_model(Arc::new(CalibratedModel::shipped()))
+    }
+
+    /// What moves its emotion.
+    pub fn model(&self) -> Arc<dyn EmotionModel> {
+        self.model.clone()
+    }
+
     /// The user with another emotion model.
     pub fn with_model(model: Arc<dyn EmotionModel>) -> BuiltinUser {
         BuiltinUser { model }
@@ -55,7 +66,10 @@ impl Default for BuiltinUser {
 
 impl UserEngine for BuiltinUser {
     fn name(&self) -> String {
-        "builtin/1".into()
+        match self.model.name().as_str() {
+            "rules" => "builtin/1".into(),
+            other => format!("builtin-{other}/1"),
+        }
     }
 
     fn open(&self, profile: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession> {
@@ -88,12 +102,12 @@ impl Session {
         let language = self.profile.language();
         let text = Text::new(reply, language);
         let features = Features::of_text(reply, &text, &self.profile, &self.state);
-        let guard = guard::check(&text, &features, &self.state, language);
+        let guard = self.model.guard(&features, &self.profile, &self.state);
         let change = match guard {
             Some(_) => -10,
             None => self.model.change(&features, &self.profile, &self.state).clamp(-10, 10),
         };
-        let fit = self.model.fit(&features, &self.profile);
+        let fit = self.model.fit(&features, &self.profile, &self.state);
         let verdict = Verdict { features: &features, guard, fit, change };
         let appraisal = verdict.appraisal(self.profile.intention(), language);
         self.state.heard(&text, &features, language);

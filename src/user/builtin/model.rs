@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::features::Features;
+use super::guard::{self, Guard};
 use super::state::State;
+use super::text::Text;
 use crate::dialogue::{CharacterType, HiddenIntention, Language, Profile, Strategy};
 
 /// Decides how the emotion moves.
@@ -17,7 +19,16 @@ pub trait EmotionModel: Send + Sync {
     fn change(&self, features: &Features, profile: &Profile, state: &State) -> i8;
 
     /// How well the reply fits what the user secretly wants: 1 is what was wanted, negative is unwelcome.
-    fn fit(&self, features: &Features, profile: &Profile) -> f32;
+    fn fit(&self, features: &Features, profile: &Profile, state: &State) -> f32;
+
+    /// The guard that refuses the reply, if it is no honest one.
+    fn guard(&self, features: &Features, profile: &Profile, state: &State) -> Option<Guard> {
+        let language = profile.language();
+        guard::check(&Text::new(&features.reply, language), features, state, language)
+    }
+
+    /// What records call it.
+    fn name(&self) -> String;
 }
 
 /// Hand-made rules: a fit table of strategies per hidden intention, and coefficients for how things are said.
@@ -86,6 +97,11 @@ impl RuleModel {
         toml::from_str(text).expect("the embedded weights are valid; a test checks them")
     }
 
+    /// What a strategy is worth to somebody with this intention: 1 is what was wanted, negative is unwelcome.
+    pub(crate) fn worth(&self, intention: HiddenIntention, strategy: Strategy) -> f32 {
+        self.fit[&intention].get(&strategy).copied().unwrap_or(0.0)
+    }
+
     fn fit_of(&self, features: &Features, intention: HiddenIntention, fresh: bool) -> Fit {
         let table = &self.fit[&intention];
         let mut fit = Fit { best: 0.0, second: 0.0, worst: 0.0, welcome: 0 };
@@ -152,8 +168,12 @@ impl EmotionModel for RuleModel {
         }
     }
 
-    fn fit(&self, features: &Features, profile: &Profile) -> f32 {
+    fn fit(&self, features: &Features, profile: &Profile, _state: &State) -> f32 {
         let fit = self.fit_of(features, profile.intention(), false);
         (fit.best + fit.worst).clamp(-1.0, 1.0)
+    }
+
+    fn name(&self) -> String {
+        "rules".into()
     }
 }

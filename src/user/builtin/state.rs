@@ -23,6 +23,9 @@ pub struct State {
     pub emotion: Emotion,
     /// Replies heard so far.
     pub turn: usize,
+    /// Everything said so far: the user's lines and the replies, each oldest first.
+    pub(crate) lines: Vec<String>,
+    pub(crate) heard: Vec<String>,
     /// Keys of the facts disclosed so far, oldest first.
     pub(crate) keys: Vec<String>,
     /// What the last disclosure is about.
@@ -44,6 +47,8 @@ impl State {
         State {
             emotion,
             turn: 0,
+            lines: Vec::new(),
+            heard: Vec::new(),
             keys: Vec::new(),
             last_items: HashSet::new(),
             earlier_items: HashSet::new(),
@@ -57,6 +62,7 @@ impl State {
     /// Remembers a line of the user; `fact` is the part of it that discloses something.
     pub(crate) fn said(&mut self, line: &str, fact: Option<(&str, &str)>, profile: &Profile) {
         let language = profile.language();
+        self.lines.push(line.to_string());
         self.user_grams.extend(Text::new(line, language).grams(gram_size(language)));
         if let Some((say, key)) = fact {
             self.earlier_items.extend(self.last_items.drain());
@@ -70,6 +76,7 @@ impl State {
     /// Remembers a reply.
     pub(crate) fn heard(&mut self, reply: &Text, features: &Features, language: Language) {
         self.turn += 1;
+        self.heard.push(features.reply.clone());
         self.reply_grams.extend(reply.grams(gram_size(language)));
         self.replies.insert(reply.fingerprint());
         for cue in &features.cues {

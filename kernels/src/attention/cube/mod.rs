@@ -1,0 +1,16 @@
+//! The CubeCL kernels of packed and cached attention.
+//!
+//! A cube owns a block of query rows (or, for dK and dV, of keys) and walks the other side in blocks that fit shared
+//! memory. All arithmetic is f32 whatever the tensors hold. A unit keeps a strided patch of every product in
+//! registers; sums have one order, so results are reproducible bit by bit.
+
+mod backward;
+mod forward;
+mod tile;
+
+pub(crate) use backward::backward;
+pub(crate) use forward::{forward, forward_cached};
+pub(crate) use tile::{Pass, Tile};
+
+#[cfg(all(test, feature = "ptx"))]
+pub(crate) use {backward::kernels as backward_kernels, forward::kernels as forward_kernels};
