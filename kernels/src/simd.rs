@@ -109,6 +109,11 @@ pub(crate) enum Store {
 /// Up to this many results, `gemm` adds products of adjacent rows and columns across vector lanes.
 const LARGEST_HORIZONTAL: usize = 16 * 16;
 
+/// Up to this many rows and columns, `gemm` cuts the depth at [`SHORTEST_BLOCK`], beyond as the CPU's caches suggest.
+const LARGEST_UNPLANNED: usize = 64;
+/// Depths up to this stay whole whatever the caches are.
+const SHORTEST_BLOCK: usize = 512;
+
 /// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
 ///
 /// A row of the result is the same to the bit whatever other rows are computed with it (as long as n > 1), so that a
@@ -145,6 +150,17 @@ pub(crate) fn matmul(
     if k == 0 {
         if store == Store::Set {
             dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
+        }
+        return;
+    }
+    if n > 1 && n <= LARGEST_UNPLANNED && k > SHORTEST_BLOCK {
+        // The number of rows would decide where the sum over the depth is cut.
+        for from in (0..k).step_by(SHORTEST_BLOCK) {
+            let store = if from == 0 { store } else { Store::Add };
+            let depth = SHORTEST_BLOCK.min(k - from);
+            let a = View { data: &a.data[from * a.col_stride..], ..a };
+            let b = View { data: &b.data[from * b.row_stride..], ..b };
+            matmul([m, n, depth], dst, dst_stride, store, a, b, scale, threads);
         }
         return;
     }
