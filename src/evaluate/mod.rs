@@ -19,8 +19,6 @@ pub mod strategy;
 mod summary;
 mod text_policy;
 
-use rlver_models::generate::Engine;
-
 pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
 pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
@@ -31,7 +29,7 @@ pub use text_policy::{TextPolicy, TextSettings, hold_text_dialogues};
 
 use crate::Error;
 use crate::dialogue::ProfileSet;
-use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutSettings};
+use crate::rollout::{self, EndReason, Episode, Job, Policy, Progress, RolloutEngine, RolloutSettings};
 use crate::seed::{self, Purpose};
 use crate::user::UserEngine;
 
@@ -42,7 +40,7 @@ use crate::user::UserEngine;
 /// When the policy cannot be run.
 pub fn hold_dialogues(
     policy: &Policy,
-    engine: &mut Engine,
+    engine: &mut dyn RolloutEngine,
     users: &dyn UserEngine,
     profiles: &ProfileSet,
     settings: RolloutSettings,

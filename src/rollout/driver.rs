@@ -1,11 +1,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use rlver_models::generate::{Engine, Finish, RowId, Sampled, Sampler, SamplingSettings};
+use rlver_models::generate::{Finish, RowId, Sampled, SamplingSettings};
 use rlver_models::tokenizer::ChatMessage;
 
 use super::thinking::Thinking;
-use super::{EndReason, Episode, Policy, Segment, TokenRow, Turn};
+use super::{EndReason, Episode, Policy, RolloutEngine, Segment, TokenRow, Turn, TurnSettings};
 use crate::Error;
 use crate::dialogue::think::{self, ReplyMode};
 use crate::dialogue::{Profile, Role, Transcript, prompt};
@@ -65,7 +65,7 @@ pub struct Progress {
 /// When the policy cannot be run; a user that fails makes an unscored episode instead.
 pub fn run(
     policy: &Policy,
-    engine: &mut Engine,
+    engine: &mut dyn RolloutEngine,
     users: &dyn UserEngine,
     jobs: Vec<Job>,
     settings: RolloutSettings,
@@ -84,7 +84,7 @@ pub fn run(
 
 fn hold(
     policy: &Policy,
-    engine: &mut Engine,
+    engine: &mut dyn RolloutEngine,
     users: &dyn UserEngine,
     jobs: Vec<Job>,
     settings: RolloutSettings,
@@ -239,7 +239,13 @@ impl Dialogue {
     }
 
     /// Gives the engine the next prompt and starts the turn, or ends the dialogue when it would not fit.
-    fn prepare(&mut self, policy: &Policy, engine: &mut Engine, row: RowId, stop: &[u32]) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        policy: &Policy,
+        engine: &mut dyn RolloutEngine,
+        row: RowId,
+        stop: &[u32],
+    ) -> Result<(), Error> {
         let turn = self.turns.len();
         let prompt = self.next_prompt(policy)?;
         if prompt.len() >= engine.capacity() {
@@ -260,8 +266,9 @@ impl Dialogue {
             }
         }
         engine.set_prompt(row, prompt);
-        let sampler = Sampler::new(self.settings.sampling, seed::mix(&[self.job.sampling_seed, turn as u64]));
-        engine.start_turn(row, sampler, self.settings.max_new_tokens, stop);
+        let RolloutSettings { sampling, max_new_tokens, .. } = self.settings;
+        let seed = seed::mix(&[self.job.sampling_seed, turn as u64]);
+        engine.start_turn(row, &TurnSettings { sampling, seed, max_new_tokens, stop });
         Ok(())
     }
 

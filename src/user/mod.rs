@@ -12,6 +12,7 @@ pub mod judge;
 pub mod llm;
 pub mod probe;
 pub mod record;
+mod saved;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::dialogue::Profile;
 pub use appraisal::Appraisal;
 pub use choice::UserChoice;
 pub use emotion::{Band, Emotion};
+pub use saved::SavedSession;
 
 /// What a session needs besides its profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,15 @@ pub trait UserEngine: Send + Sync {
 
     /// Starts a dialogue with the person `profile` describes.
     fn open(&self, profile: Arc<Profile>, settings: SessionSettings) -> Box<dyn UserSession>;
+
+    /// Goes on with a session that was saved. The provided way is for users that say the same to the same: everything is
+    /// heard again. A user that does not must take what was said and felt as it is written down.
+    ///
+    /// # Errors
+    /// When the session was held with another user or another person, or does not go as it is written.
+    fn restore(&self, profile: Arc<Profile>, saved: &SavedSession) -> Result<Box<dyn UserSession>, UserError> {
+        saved::hear_again(self, profile, saved)
+    }
 
     /// How many sessions may think at once when thinking means waiting, for a server or for another model; the rollout
     /// then goes on generating meanwhile. `None` for users that answer at once.

@@ -6,7 +6,7 @@ use rlver::dialogue::{Language, Profile, ProfileSet};
 use rlver::user::llm::engine::{HttpEngine, prompt_hash};
 use rlver::user::llm::{LlmSettings, LlmUser, SILENCE};
 use rlver::user::record::Chain;
-use rlver::user::{Emotion, SessionSettings, UserEngine, UserSession};
+use rlver::user::{Emotion, SavedSession, SessionSettings, UserEngine, UserSession};
 use serde_json::json;
 
 use super::faults::settings;
@@ -175,4 +175,28 @@ fn a_group_opens_alike() {
     let mut other = user.open(profile, SessionSettings { start: Emotion::new(40).unwrap(), seed: 12 });
     assert_eq!(other.opening().unwrap(), "line 1", "another seed, another day");
     assert_eq!(other.take_calls().len(), 1);
+}
+
+#[test]
+fn a_saved_session_goes_on_without_asking_again() {
+    let server = Server::start(|request| request.answer(7));
+    let user = user(&server);
+    let (profile, settings) = (person(Language::En), SessionSettings { start: Emotion::new(40).unwrap(), seed: 11 });
+    let mut session = user.open(profile.clone(), settings);
+    let mut saved = SavedSession::new(&user, &profile, settings);
+    saved.opening = Some(session.opening().unwrap());
+    saved.turns.push(("I hear you.".into(), session.respond("I hear you.").unwrap()));
+    let asked = server.requests();
+    let mut restored = user.restore(profile.clone(), &saved).unwrap();
+    assert_eq!((server.requests(), restored.emotion().score()), (asked, 47));
+    let (ours, theirs) = (session.respond("Go on.").unwrap(), restored.respond("Go on.").unwrap());
+    assert_eq!(ours, theirs);
+    let hashes = |calls: Vec<rlver::user::record::ModelCall>| -> Vec<String> {
+        calls.into_iter().map(|c| c.prompt_sha256).collect()
+    };
+    let first = hashes(session.take_calls());
+    assert_eq!(first[2..], hashes(restored.take_calls())[..], "the same is asked");
+
+    saved.turns[0].1.after = Emotion::new(100).unwrap();
+    assert!(user.restore(profile, &saved).err().unwrap().to_string().contains("reply 1"));
 }

@@ -9,6 +9,7 @@ mod prompts;
 mod reproduction;
 mod sampling;
 mod scoring;
+mod seams;
 mod shaping;
 mod turn_credit;
 mod users;

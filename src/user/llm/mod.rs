@@ -21,7 +21,7 @@ use self::answer::{APPRAISAL, LINE};
 use self::engine::{AnswerShape, ChatEngine, ChatRequest, ChatSampling, Message, Usage, prompt_hash};
 use self::prompt::{Variant, View};
 use super::record::{Chain, ModelCall, Rejected};
-use super::{Appraisal, Band, Emotion, SessionSettings, UserEngine, UserError, UserSession, UserTurn};
+use super::{Appraisal, Band, Emotion, SavedSession, SessionSettings, UserEngine, UserError, UserSession, UserTurn};
 use crate::dialogue::{Language, Profile, Role, Transcript};
 use crate::seed;
 
@@ -95,6 +95,25 @@ impl UserEngine for LlmUser {
             said: Transcript::default(),
             calls: Vec::new(),
         })
+    }
+
+    /// Nothing is asked again: another answer might come.
+    fn restore(&self, profile: Arc<Profile>, saved: &SavedSession) -> Result<Box<dyn UserSession>, UserError> {
+        let name = &self.shared.name;
+        saved.fits(name, &profile)?;
+        let SessionSettings { start: mut emotion, seed } = saved.settings;
+        let mut said = Transcript::default();
+        saved.opening.iter().for_each(|line| said.push(Role::User, line.clone()));
+        for (number, (reply, turn)) in saved.turns.iter().enumerate() {
+            if turn.before != emotion || turn.after != emotion.after(&turn.appraisal) {
+                let problem = format!("the saved session was changed: the emotions of reply {} differ", number + 1);
+                return Err(UserError { user: name.clone(), problem });
+            }
+            emotion = turn.after;
+            said.push(Role::Assistant, reply.clone());
+            said.push(Role::User, turn.line.clone());
+        }
+        Ok(Box::new(Session { shared: self.shared.clone(), profile, seed, emotion, said, calls: Vec::new() }))
     }
 
     fn concurrency(&self) -> Option<usize> {
