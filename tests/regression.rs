@@ -12,6 +12,8 @@
 //! - `cli::interrupt`: the command printed on Ctrl-C forgot the overrides the run was started with, and was refused.
 //! - `cli::recipe`: `dual_clip = nan` passed the check, and `critic_warmup` without a critic was silently ignored.
 //! - `rules::shaping`: a KL penalty in the reward was silently ignored by every estimator that compares whole dialogues.
+//! - `kernels`, unit tests of `simd`: a product of one row, of few numbers, or of great depth took another path in the matrix
+//!   library, so that sampled log-probabilities differed from the trainer's (`rules::sampling`, rule 6).
 //! - `rules::shaping`: `gae-rlver` was given action tokens only, so that it computed the same as `gae`.
 
 use std::sync::Arc;
@@ -159,4 +161,52 @@ fn the_fitted_model_reads_the_person_it_is_given() {
         assert_eq!([person, &changed].map(|p| appraisal(&users, p)), fresh, "{}", person.id);
     }
     assert!(told_apart > 0, "the persona decides something");
+}
+
+/// Once a person's story was told, nothing they said counted as told any more: quoting it earned nothing, and a long dialogue
+/// could only go down.
+#[test]
+fn people_whose_story_is_told_can_still_be_heard() {
+    let banks = [
+        (
+            Language::Zh,
+            include_str!("../assets/builtin_user/voice.zh.toml"),
+            "你刚才说：",
+            "我在听，你慢慢说。",
+            "这事不容易。",
+        ),
+        (
+            Language::En,
+            include_str!("../assets/builtin_user/voice.en.toml"),
+            "You told me: ",
+            "I am listening.",
+            "This is not easy.",
+        ),
+    ];
+    let mut heard = 0;
+    for (language, bank, opener, listening, neutral) in banks {
+        let bank: toml::Table = bank.parse().unwrap();
+        let more: Vec<&str> = bank["more"]["say"].as_array().unwrap().iter().map(|s| s.as_str().unwrap()).collect();
+        for person in ProfileSet::builtin_train().iter().filter(|p| p.language() == language) {
+            let mut brief = Profile::clone(person);
+            brief.details.truncate(1);
+            let settings = SessionSettings { start: Emotion::new(85).unwrap(), seed: 3 };
+            let open = || BuiltinUser::new().open(Arc::new(brief.clone()), settings);
+            let (mut quoted, mut unquoted) = (open(), open());
+            let mut line = String::new();
+            for user in [&mut quoted, &mut unquoted] {
+                user.opening().unwrap();
+                for _ in 0..2 {
+                    line = user.respond(neutral).unwrap().line;
+                }
+            }
+            // Some hold back what they would have said; nothing can be quoted then.
+            let Some(said) = more.iter().find(|m| line.contains(m.trim_end_matches(['.', '。']))) else { continue };
+            let with = quoted.respond(&format!("{opener}{said} {listening}")).unwrap().appraisal.change;
+            let without = unquoted.respond(listening).unwrap().appraisal.change;
+            assert!(with > without, "{}: {with} with {said:?} quoted, {without} without", person.id);
+            heard += 1;
+        }
+    }
+    assert!(heard > 40, "only {heard} people said how things are now");
 }

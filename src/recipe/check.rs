@@ -67,8 +67,8 @@ impl Recipe {
         between("sft.max_positions", s.max_positions, 1, 1_000_000_000)?;
         between("sft.dialogues", s.dialogues, 1, 100_000_000)?;
         at_least("sft.batch_tokens", s.batch_tokens, 256)?;
-        at_least("sft.copy_batch_tokens", s.copy_batch_tokens, 256)?;
-        between("sft.copy_steps", s.copy_steps, 0, self.run.steps)?;
+        at_least("sft.exercise_batch_tokens", s.exercise_batch_tokens, 256)?;
+        between("sft.exercise_steps", s.exercise_steps, 0, self.run.steps)?;
         within("sft.think_share", s.think_share, 0.0, 1.0)?;
         within("sft.user_weight", s.user_weight, 0.0, 1.0)?;
         if s.heads == 0 || s.kv_heads == 0 || !s.heads.is_multiple_of(s.kv_heads) {

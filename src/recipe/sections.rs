@@ -319,10 +319,10 @@ section! {
         think_share: f64 = 0.25,
         /// Tokens per optimizer step.
         batch_tokens: usize = 8192,
-        /// Steps at the beginning that teach to say back what was said: lists and random words.
-        copy_steps: usize = 0,
-        /// Tokens per step of those.
-        copy_batch_tokens: usize = 2048,
+        /// Steps at the beginning that only exercise: saying back what was said, answering what a hint asks for.
+        exercise_steps: usize = 0,
+        /// Tokens of exercises per step, in those steps and as part of `batch_tokens` in the later ones.
+        exercise_batch_tokens: usize = 2048,
         /// Weight of the user's tokens in the loss; the assistant's have weight 1.
         user_weight: f64 = 0.2,
     }

@@ -21,15 +21,36 @@ const MAX_TURNS: usize = 8;
 
 /// Share of good replies that do what the person's hidden intention asks for; the others are drawn without regard to it.
 /// It stands for what a pretrained model knows: that "what should I do?" may be answered with advice.
-const FITTING_SHARE: f64 = 0.6;
+const FITTING_SHARE: f64 = 0.5;
 
 /// Share of dialogues whose people tell random words.
 const EXCHANGED_SHARE: f64 = 0.5;
 
-/// Share of the exercises after which dialogues join the lists, and the shares of the two kinds then.
-const DIALOGUES_FROM: f64 = 0.35;
-const QUOTING_SHARE: f64 = 0.3;
-const HINT_SHARE: f64 = 0.3;
+/// What the exercises consist of. A network this small learns something rare among other things slowly or never, so they
+/// come one after another: lists, hints answered by one sentence, by whole replies too, and then all of it together, which
+/// goes on beside the dialogues, for what is not exercised is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Exercises {
+    /// Share of dialogues in which the supporter only gives back what it is told.
+    quoting: f64,
+    /// Share of rows of hints.
+    hints: f64,
+    /// Share of rows of hints that are answered by whole replies.
+    whole: f64,
+}
+
+impl Exercises {
+    /// After `progress` (0–1) of the steps that only exercise.
+    fn after(progress: f64) -> Exercises {
+        let (quoting, hints, whole) = match progress {
+            ..0.19 => (0.0, 0.0, 0.0),
+            ..0.35 => (0.0, 1.0, 0.0),
+            ..0.55 => (0.0, 1.0, 0.5),
+            _ => (0.3, 0.5, 0.8),
+        };
+        Exercises { quoting, hints, whole }
+    }
+}
 
 /// Share of the turns of a think-mode dialogue that become rows: each repeats the whole history.
 const THINK_TURN_SHARE: f64 = 0.35;
@@ -130,16 +151,17 @@ impl Corpus {
         seed: u64,
     ) -> Result<Vec<SftRow>, Error> {
         let mut rng = generator(seed);
-        let users = BuiltinUser::new();
+        let (users, mixture) = (BuiltinUser::new(), Exercises::after(progress));
         let (mut rows, mut total) = (Vec::new(), 0);
         while total < tokens {
-            let draw: f64 = if progress < DIALOGUES_FROM { 1.0 } else { rng.random() };
-            let new = if draw < QUOTING_SHARE {
+            let whole = rng.random_bool(mixture.whole);
+            let draw: f64 = rng.random();
+            let new = if draw < mixture.quoting {
                 let profile = profiles.get(rng.random_range(0..profiles.len()));
                 let kind = Kind::Quoting;
                 Scripted::write(&users, profile, &self.words, kind, ReplyMode::Direct, &mut rng).rows(policy, 0.0)?
-            } else if draw < QUOTING_SHARE + HINT_SHARE {
-                vec![self.words.hint_row(policy, &mut rng)?]
+            } else if draw < mixture.quoting + mixture.hints {
+                vec![self.words.hint_row(policy, whole, &mut rng)?]
             } else {
                 vec![self.words.list_row(policy, progress, &mut rng)?]
             };

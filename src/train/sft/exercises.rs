@@ -17,14 +17,14 @@ use crate::Error;
 use crate::dialogue::think::ReplyMode;
 use crate::dialogue::{Detail, HiddenIntention, Language, Profile, is_han, prompt};
 use crate::rollout::Policy;
-use crate::supporter::Supporter;
+use crate::supporter::{Quality, ReplyContext, ReplyPlan, Supporter};
 use crate::user::builtin::hints;
 
 /// Most things in a list to be said back.
 const LONGEST_LIST: usize = 14;
 
 /// Hints in a row of the exercises.
-const HINTS: usize = 5;
+const HINTS: usize = 8;
 
 /// Lists in a row of the exercises.
 const LISTS: usize = 4;
@@ -103,18 +103,34 @@ impl WordPool {
         Ok(row)
     }
 
-    /// A few lines that hint at one intention each, answered by a sentence that fits it.
+    /// A few lines that hint at one intention each, answered by a sentence that fits it: by that alone, or as a `whole`
+    /// reply with an opener, which may quote the line.
     ///
     /// Within a dialogue the wish stays the same, so that a network may look at its own earlier replies instead of the
     /// hints. Here only the newest hint tells what fits.
-    pub(super) fn hint_row(&self, policy: &Policy, rng: &mut ChaCha8Rng) -> Result<SftRow, Error> {
+    pub(super) fn hint_row(&self, policy: &Policy, whole: bool, rng: &mut ChaCha8Rng) -> Result<SftRow, Error> {
         let language = Language::ALL[rng.random_range(0..Language::ALL.len())];
         let (stop, joint) = if language == Language::Zh { ("。", "") } else { (".", " ") };
         let mut exchange = || {
             let intention = *HiddenIntention::ALL.choose(rng).expect("there are eight");
             let hint = *hints(language, intention).choose(rng).expect("everyone hints");
-            let line = format!("{}{stop}{joint}{hint}", self.clause(language, rng));
-            (line, Supporter.sentence(fitting(intention), language, rng).text)
+            let told = format!("{}{stop}", self.clause(language, rng));
+            let line = if whole || rng.random_bool(0.5) { format!("{told}{joint}{hint}") } else { hint.to_string() };
+            let reply = if whole {
+                let quality = if rng.random_bool(0.5) { Quality::Specific } else { Quality::Template };
+                let context = ReplyContext {
+                    language,
+                    last_user_line: &line,
+                    key: None,
+                    told: Some(&told),
+                    earlier_keys: &[],
+                    turn: 0,
+                };
+                Supporter.reply(ReplyPlan { strategy: fitting(intention), quality }, &context, rng)
+            } else {
+                Supporter.sentence(fitting(intention), language, rng)
+            };
+            (line, reply.text)
         };
         let (line, reply) = exchange();
         let system = ChatMessage::system(prompt::system(ReplyMode::Direct, language));

@@ -62,22 +62,27 @@ pub(super) fn run(options: &RunOptions<'_>, report: &mut dyn FnMut(Event<'_>)) -
     };
     let mut log = MetricsLog::append(folder.metrics())?;
     let mut events = EventWriter::resume(folder.tensorboard(), step as u64 + 1)?;
-    let (copy_steps, copy_tokens) = (recipe.sft.copy_steps, recipe.sft.copy_batch_tokens);
-    let copy_seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, u64::MAX]);
-    let mut batches = Batches::new(&rows, recipe.run.seed, recipe.sft.batch_tokens);
+    let (exercise_steps, exercise_tokens) = (recipe.sft.exercise_steps, recipe.sft.exercise_batch_tokens);
+    let exercise_seed = seed::mix(&[recipe.run.seed, Purpose::Corpus as u64, u64::MAX]);
+    // Dialogues share their batches with exercises, which are forgotten otherwise.
+    let rehearsed = if exercise_steps > 0 { exercise_tokens } else { 0 };
+    let mut batches = Batches::new(&rows, recipe.run.seed, recipe.sft.batch_tokens.saturating_sub(rehearsed).max(1));
     while step < recipe.run.steps {
         if options.stop.is_raised() {
             checkpoint::save(&folder, step, &learner, None, &policy.tokenizer, recipe.checkpoint.keep)?;
             return Ok(Outcome::Interrupted { step });
         }
         let begun = Instant::now();
-        let exercises = if step < copy_steps {
-            let progress = step as f64 / copy_steps as f64;
-            corpus.exercises(&profiles, &policy, copy_tokens, progress, seed::mix(&[copy_seed, step as u64]))?
+        let exercises = if exercise_steps > 0 {
+            let progress = (step as f64 / exercise_steps as f64).min(1.0);
+            corpus.exercises(&profiles, &policy, exercise_tokens, progress, seed::mix(&[exercise_seed, step as u64]))?
         } else {
             Vec::new()
         };
-        let batch = if step < copy_steps { exercises.iter().collect() } else { batches.get(step - copy_steps) };
+        let mut batch: Vec<&SftRow> = exercises.iter().collect();
+        if step >= exercise_steps {
+            batch.extend(batches.get(step - exercise_steps));
+        }
         step += 1;
         let lr = learning_rate(recipe, step)?;
         let tracked = learner.model.tracked();
