@@ -1,0 +1,144 @@
+//! Fits that leave folds out, and what they say about the dialogues they have not seen.
+
+use rayon::prelude::*;
+
+use super::folds::{Folds, MODELS, PROFILES};
+use super::logistic::{Coefficients, log_odds};
+use super::{Kind, Material, Unseen, attacks};
+use crate::user::builtin::Guard;
+use crate::user::judge::Judge;
+use crate::user::judge::figures::Compared;
+use crate::user::judge::recorded::Recorded;
+
+impl Material {
+    /// Scores of every recorded reply by heads that saw neither its profile fold nor its model fold, nor (given `also`)
+    /// those of that cell.
+    pub(super) fn unseen(&self, kind: Kind, also: Option<(usize, usize)>) -> Vec<f64> {
+        let mut scores = vec![f64::NAN; self.rows.len()];
+        for (cell, fitted) in self.cell_fits(kind, also) {
+            for i in (0..self.rows.len()).filter(|i| self.cells[*i] == cell) {
+                scores[i] = log_odds(self.design(kind), i, &fitted);
+            }
+        }
+        scores
+    }
+
+    fn cell_fits(&self, kind: Kind, also: Option<(usize, usize)>) -> Vec<((usize, usize), Coefficients)> {
+        let cells: Vec<(usize, usize)> =
+            all_cells().filter(|c| also.is_none_or(|a| a.0 != c.0 && a.1 != c.1)).collect();
+        cells
+            .par_iter()
+            .map(|cell| {
+                let keep = |i: usize| {
+                    let (p, m) = self.cells[i];
+                    p != cell.0 && m != cell.1 && also.is_none_or(|a| p != a.0 && m != a.1)
+                };
+                (*cell, self.coefficients(kind, &keep))
+            })
+            .collect()
+    }
+
+    /// What every recorded reply is predicted to do by a model fitted without its profile fold and its model fold; cuts,
+    /// history and gate of that model come from the dialogues it was fitted on, by cross-validation within them.
+    ///
+    /// `progress` is called after each cell.
+    pub fn cross_validate(
+        &self,
+        dialogues: &[Recorded],
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Vec<(Compared, Option<Guard>)> {
+        let cells: Vec<(usize, usize)> = all_cells().collect();
+        let pairs = self.pair_fits();
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        let mut compared: Vec<Vec<(Compared, Option<Guard>)>> = cells
+            .par_iter()
+            .map(|cell| {
+                let mut context = vec![f64::NAN; self.rows.len()];
+                for (with, fitted) in pairs.iter() {
+                    let Some(other) = with.other(*cell) else { continue };
+                    for i in (0..self.rows.len()).filter(|i| self.cells[*i] == other) {
+                        context[i] = log_odds(&self.context, i, fitted);
+                    }
+                }
+                let none = vec![f64::NAN; self.rows.len()];
+                let unseen = Unseen { plain: none.clone(), reply: none, context };
+                let keep = |i: usize| self.cells[i].0 != cell.0 && self.cells[i].1 != cell.1;
+                let judge = Judge::with(self.weights(&keep, &unseen));
+                let folds = Folds::of(dialogues);
+                let own: Vec<(usize, &Recorded)> =
+                    dialogues.iter().enumerate().filter(|(at, _)| folds.of[*at] == *cell).collect();
+                let unseen_dialogues: Vec<Recorded> = own.iter().map(|(_, d)| (*d).clone()).collect();
+                let result = judge.compare(&unseen_dialogues, &own.iter().map(|o| o.0).collect::<Vec<_>>());
+                let n = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                progress(n, cells.len());
+                result
+            })
+            .collect();
+        let mut all: Vec<_> = compared.iter_mut().flat_map(std::mem::take).collect();
+        all.sort_by_key(|c| c.0.dialogue);
+        all
+    }
+
+    /// Context heads without two profile folds and two model folds each: what nested cross-validation needs, every fit
+    /// once.
+    fn pair_fits(&self) -> Vec<(Pair, Coefficients)> {
+        let mut pairs = Vec::new();
+        for p in 0..PROFILES {
+            for q in p + 1..PROFILES {
+                for m in 0..MODELS {
+                    pairs.extend((m + 1..MODELS).map(|n| Pair { profiles: [p, q], models: [m, n] }));
+                }
+            }
+        }
+        pairs
+            .into_par_iter()
+            .map(|pair| {
+                let keep =
+                    |i: usize| !pair.profiles.contains(&self.cells[i].0) && !pair.models.contains(&self.cells[i].1);
+                let fitted = self.coefficients(Kind::Context, &keep);
+                (pair, fitted)
+            })
+            .collect()
+    }
+
+    /// A judge fitted without one fold of profiles and one of reply models.
+    pub fn judge_without_a_cell(&self) -> Judge {
+        let keep = |i: usize| self.cells[i].0 != 0 && self.cells[i].1 != 0;
+        let context = self.unseen(Kind::Context, Some((0, 0)));
+        let none = vec![f64::NAN; self.rows.len()];
+        Judge::with(self.weights(&keep, &Unseen { plain: none.clone(), reply: none, context }))
+    }
+
+    /// `judge` with a gate that has not seen a family.
+    pub fn without_family(&self, judge: &Judge, family: attacks::Attack) -> Judge {
+        let keep = |i: usize| self.cells[i].0 != 0 && self.cells[i].1 != 0;
+        judge.with_gate(self.gate(&keep, Some(family)))
+    }
+
+    /// Whether a dialogue is in the fold that [`Material::judge_without_a_cell`] has not seen.
+    pub fn held_out(dialogues: &[Recorded]) -> Vec<bool> {
+        Folds::of(dialogues).of.iter().map(|cell| *cell == (0, 0)).collect()
+    }
+}
+
+fn all_cells() -> impl Iterator<Item = (usize, usize)> {
+    (0..PROFILES).flat_map(|p| (0..MODELS).map(move |m| (p, m)))
+}
+
+/// Two profile folds and two model folds that a fit leaves out.
+struct Pair {
+    profiles: [usize; 2],
+    models: [usize; 2],
+}
+
+impl Pair {
+    /// The cell opposite to `cell`, when the pair leaves both out.
+    fn other(&self, cell: (usize, usize)) -> Option<(usize, usize)> {
+        let opposite = |pair: [usize; 2], one: usize| match pair {
+            [a, b] if a == one => Some(b),
+            [a, b] if b == one => Some(a),
+            _ => None,
+        };
+        Some((opposite(self.profiles, cell.0)?, opposite(self.models, cell.1)?))
+    }
+}
