@@ -1,28 +1,27 @@
+mod evaluation;
+mod learn;
+
 use std::time::Instant;
 
 use burn::tensor::Device;
 use rlver_models::generate::{Engine, SamplingSettings};
 use rlver_models::qwen2::Qwen2;
 
-use super::advantages::{self, AdvantageInputs};
-use super::batch::{self, TrainRow};
 use super::checkpoint::Carried;
 use super::curriculum::Controller;
-use super::note::{Tokens, note};
 use super::optimizer::AdamW;
 use super::run_folder::RunFolder;
 use super::sample::{Sample, sample};
-use super::update::{Learner, Rates, UpdateBatch, first_mini_batch, update};
+use super::update::Learner;
 use super::{Event, Outcome, RunOptions, Stage, checkpoint, describe, policy_source};
 use crate::Error;
 use crate::device::DeviceChoice;
-use crate::dialogue::{Language, ProfileSet, prompt};
-use crate::evaluate::{self, EvalResult, Summary};
+use crate::dialogue::ProfileSet;
+use crate::evaluate;
 use crate::metrics::{EventWriter, Metrics, MetricsLog, Series, learning_curve_svg};
-use crate::objective::{AdvantageEstimator, KlController, LrSchedule};
-use crate::recipe::{CurriculumChoice, KlControl, KlUse, LogprobSource, Recipe, RolloutIs};
+use crate::objective::KlController;
+use crate::recipe::{CurriculumChoice, KlControl, KlUse, Recipe};
 use crate::rollout::{self, Episode, Policy, RolloutSettings};
-use crate::seed::{self, Purpose};
 use crate::user::{Emotion, UserEngine};
 
 /// Updates in a row that may be skipped for a non-finite gradient before the run gives up.
@@ -259,248 +258,6 @@ impl<'a> Trainer<'a> {
             }
             None => Ok(()),
         }
-    }
-
-    fn learn(
-        &mut self,
-        step: usize,
-        sample: &mut Sample,
-        rows: &[TrainRow],
-        metrics: &mut Metrics,
-        report: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), Error> {
-        let objective = &self.recipe.objective;
-        let (temperature, vocabulary) = (self.recipe.rollout.temperature as f32, self.policy.vocabulary());
-        let max_tokens = objective.micro_batch_tokens;
-        let episodes = &mut sample.episodes;
-        let dialogues: Vec<u64> = rows.iter().map(|r| episodes[r.episode].dialogue).collect();
-        let shuffle = seed::mix(&[self.recipe.run.seed, Purpose::Shuffle as u64, step as u64]);
-        let rates = self.rates(step)?;
-        let (old_logprobs, gap) = self.old_logprobs(rows, &dialogues, rates, shuffle)?;
-        let score_reference = |model: &Qwen2| batch::score(model, rows, temperature, vocabulary, max_tokens);
-        let reference_logprobs = self.reference.as_ref().map(score_reference).transpose()?;
-        let (values, response_values) = match &self.critic {
-            None => (None, None),
-            Some(critic) if objective.advantage == AdvantageEstimator::GaeRlver => {
-                let response = batch::evaluate_response(&critic.model, rows, max_tokens)?;
-                let of_actions = |(row, values): (&TrainRow, &Vec<f32>)| {
-                    row.actions.iter().map(|at| values[at - row.response().start]).collect()
-                };
-                (Some(rows.iter().zip(&response).map(of_actions).collect()), Some(response))
-            }
-            Some(critic) => (Some(batch::evaluate(&critic.model, rows, max_tokens)?), None),
-        };
-        let values: Option<Vec<Vec<f32>>> = values;
-        let targets = advantages::compute(
-            &AdvantageInputs {
-                episodes,
-                rows,
-                old_logprobs: &old_logprobs,
-                reference_logprobs: reference_logprobs.as_deref(),
-                values: values.as_deref(),
-                response_values: response_values.as_deref(),
-                greedy_rewards: sample.greedy_rewards.as_ref(),
-                kl_coef: self.kl.coef(),
-                reply_limit: self.recipe.rollout.max_new_tokens,
-            },
-            objective,
-        )?;
-        if targets.advantages.iter().flatten().all(|a| *a == 0.0) {
-            report(Event::Note(format!("step {step}: all rewards are equal; they teach the policy nothing")));
-        }
-        let update_batch = UpdateBatch {
-            rows,
-            dialogues: &dialogues,
-            old_logprobs: &old_logprobs,
-            reference_logprobs: reference_logprobs.as_deref(),
-            kl_coef: self.kl.coef(),
-            old_values: values.as_deref(),
-            targets: &targets,
-            temperature,
-            vocabulary,
-            norm_length: self.recipe.rollout.max_context as f64,
-        };
-        let result = update(&mut self.learner, self.critic.as_mut(), &update_batch, objective, rates, shuffle)?;
-        self.skipped_in_a_row = if result.skipped > 0 { self.skipped_in_a_row + 1 } else { 0 };
-        if self.skipped_in_a_row >= MAX_SKIPPED {
-            return Err(Error::Diverged(self.skipped_in_a_row));
-        }
-        describe::update(metrics, &result, rates, self.critic.is_some());
-        describe::targets(metrics, &targets, values.as_deref());
-        if objective.old_logprobs == LogprobSource::Recompute && rates.policy.is_some() {
-            metrics.insert("rollout/logprob_gap", gap.max(result.logprob_gap));
-        }
-        if objective.rollout_is != RolloutIs::None {
-            metrics.insert("rollout/is_bounded", result.bounded_fraction);
-        }
-        if let Some(mean_kl) = targets.mean_kl {
-            metrics.insert("policy/kl_reference", mean_kl);
-            metrics.insert("policy/kl_coef", self.kl.coef());
-            self.kl.update(mean_kl, rows.len());
-        }
-        let advantages: Vec<Vec<f32>> =
-            targets.advantages.iter().map(|row| row.iter().map(|a| *a as f32).collect()).collect();
-        note(episodes, rows, Tokens::Actions, &advantages, |segment| &mut segment.advantages);
-        note(episodes, rows, Tokens::Actions, &result.ratios, |segment| &mut segment.ratios);
-        if let Some(response) = &response_values {
-            note(episodes, rows, Tokens::Response, response, |segment| &mut segment.values);
-        } else if let Some(values) = &values {
-            note(episodes, rows, Tokens::Actions, values, |segment| &mut segment.values);
-        }
-        if objective.kl == KlUse::Reward
-            && let Some(reference) = &reference_logprobs
-        {
-            note(episodes, rows, Tokens::Actions, &old_logprobs, |segment| &mut segment.old_logprobs);
-            note(episodes, rows, Tokens::Actions, reference, |segment| &mut segment.reference_logprobs);
-        }
-        Ok(())
-    }
-
-    /// Log-probabilities before the update, and how far the trainer's are from the sampled ones at most. Rows whose old
-    /// log-probabilities the update computes anyway get an empty list.
-    fn old_logprobs(
-        &self,
-        rows: &[TrainRow],
-        dialogues: &[u64],
-        rates: Rates,
-        shuffle: u64,
-    ) -> Result<(Vec<Vec<f32>>, f64), Error> {
-        let objective = &self.recipe.objective;
-        if objective.old_logprobs == LogprobSource::Rollout {
-            return Ok((rows.iter().map(|r| r.rollout_logprobs.clone()).collect(), 0.0));
-        }
-        let mut wanted = vec![true; rows.len()];
-        if self.reference.is_none() {
-            match rates.policy {
-                Some(_) => first_mini_batch(dialogues, objective, shuffle).iter().for_each(|r| wanted[*r] = false),
-                // Only the critic learns: nobody asks for them.
-                None => wanted.fill(false),
-            }
-        }
-        let chosen: Vec<usize> = (0..rows.len()).filter(|r| wanted[*r]).collect();
-        let chosen_rows: Vec<&TrainRow> = chosen.iter().map(|r| &rows[*r]).collect();
-        let scored = batch::score_some(
-            &self.learner.model,
-            &chosen_rows,
-            self.recipe.rollout.temperature as f32,
-            self.policy.vocabulary(),
-            objective.micro_batch_tokens,
-        )?;
-        let (mut old, mut gap) = (vec![Vec::new(); rows.len()], 0.0f32);
-        for (r, logprobs) in chosen.into_iter().zip(scored) {
-            let gaps = logprobs.iter().zip(&rows[r].rollout_logprobs).map(|(a, b)| (a - b).abs());
-            gap = gaps.fold(gap, f32::max);
-            old[r] = logprobs;
-        }
-        Ok((old, f64::from(gap)))
-    }
-
-    fn rates(&self, step: usize) -> Result<Rates, Error> {
-        let o = &self.recipe.optimizer;
-        let factor = |warmup_steps| {
-            LrSchedule {
-                decay: o.decay,
-                warmup_steps,
-                total_steps: self.recipe.run.steps as u64,
-                min_lr_ratio: o.min_lr_ratio,
-            }
-            .factor(step as u64 - 1)
-        };
-        let frozen = self.critic.is_some() && step <= self.recipe.objective.critic_warmup;
-        Ok(Rates {
-            policy: if frozen { None } else { Some(o.lr * factor(o.warmup_steps)?) },
-            critic: o.critic_lr * factor(o.critic_warmup_steps)?,
-        })
-    }
-
-    /// Evaluates, unless an earlier session of this run did.
-    fn evaluate_once(&mut self, name: &'static str, report: &mut dyn FnMut(Event<'_>)) -> Result<Summary, Error> {
-        let file = if name == "before" { Stage::Before } else { Stage::After }.name();
-        let earlier = if name == "before" { self.folder.read_episodes(&file)? } else { None };
-        let summary = match earlier {
-            Some(episodes) => self.summarise(&episodes)?,
-            None => {
-                let summary = self.evaluate(&file, report)?;
-                if name == "before" && self.step == 0 || name == "after" {
-                    self.record_evaluation(name, &summary)?;
-                }
-                summary
-            }
-        };
-        report(Event::Evaluated(name, &summary));
-        Ok(summary)
-    }
-
-    fn record_evaluation(&mut self, name: &str, summary: &Summary) -> Result<(), Error> {
-        if name == "before" {
-            let mut metrics = Metrics::new(0);
-            describe::evaluation(&mut metrics, summary);
-            self.log.write(&metrics)?;
-            self.events.scalars(&metrics)?;
-        }
-        Ok(())
-    }
-
-    fn evaluate(&mut self, file: &str, report: &mut dyn FnMut(Event<'_>)) -> Result<Summary, Error> {
-        let e = &self.recipe.eval;
-        let settings = RolloutSettings {
-            mode: self.recipe.rollout.mode,
-            max_turns: e.max_turns,
-            start: emotion(e.start_emotion),
-            sampling: SamplingSettings::at(e.temperature as f32),
-            max_new_tokens: self.recipe.rollout.max_new_tokens,
-        };
-        self.engine.set_model(&self.learner.model);
-        let episodes = evaluate::hold_dialogues(
-            &self.policy,
-            &mut self.engine,
-            self.evaluated_with.as_ref().unwrap_or(&self.users).as_ref(),
-            &self.eval_profiles,
-            settings,
-            (self.recipe.run.seed, e.seeds),
-            |progress| report(Event::Dialogues("evaluation", progress)),
-        )?;
-        self.folder.write_episodes(file, &episodes)?;
-        evaluate::refuse_too_many_unscored(&episodes, self.recipe.user.max_unscored)?;
-        let summary = self.summarise(&episodes)?;
-        let result = EvalResult {
-            outcomes: evaluate::outcomes(&episodes),
-            unscored: episodes.iter().filter(|e| e.reward.is_none()).count(),
-            settings: self.evaluation_settings(),
-            seed: self.recipe.run.seed,
-        };
-        let json = result.to_json().map_err(|e| Error::NothingScored(e.to_string()))?;
-        self.folder.write_json(&format!("{file}.json"), &json)?;
-        Ok(summary)
-    }
-
-    /// What the score of an evaluation depends on, as `rlver eval --json` writes it.
-    fn evaluation_settings(&self) -> serde_json::Map<String, serde_json::Value> {
-        let (e, r) = (&self.recipe.eval, &self.recipe.rollout);
-        let settings = serde_json::json!({
-            "rlver": env!("CARGO_PKG_VERSION"),
-            "model": format!("{} after step {}", self.recipe.model.policy, self.step),
-            "mode": r.mode,
-            "system_zh": prompt::system(r.mode, Language::Zh),
-            "system_en": prompt::system(r.mode, Language::En),
-            "start_emotion": e.start_emotion,
-            "max_turns": e.max_turns,
-            "temperature": e.temperature,
-            "max_new_tokens": r.max_new_tokens,
-            "max_context": r.max_context,
-            "seed": self.recipe.run.seed,
-            "seeds": e.seeds,
-            "device": self.recipe.run.device,
-            "profiles": self.eval_profiles.origin(),
-            "profiles_fingerprint": evaluate::fingerprint(&self.eval_profiles),
-            "user": self.evaluated_with.as_ref().unwrap_or(&self.users).name(),
-        });
-        settings.as_object().cloned().unwrap_or_default()
-    }
-
-    fn summarise(&self, episodes: &[Episode]) -> Result<Summary, Error> {
-        Summary::new(&evaluate::outcomes(episodes), self.recipe.run.seed)
-            .map_err(|e| Error::NothingScored(e.to_string()))
     }
 
     fn checkpoint(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
