@@ -21,7 +21,7 @@ const MAX_TURNS: usize = 8;
 
 /// Share of good replies that do what the person's hidden intention asks for; the others are drawn without regard to it.
 /// It stands for what a pretrained model knows: that "what should I do?" may be answered with advice.
-const FITTING_SHARE: f64 = 0.5;
+const FITTING_SHARE: f64 = 0.35;
 
 /// Share of dialogues whose people tell random words.
 const EXCHANGED_SHARE: f64 = 0.5;
