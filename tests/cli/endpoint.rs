@@ -36,7 +36,7 @@ fn a_model_behind_an_endpoint_gets_a_row_and_its_judgement() {
     let (profiles, out, episodes) = (home.path("heldout.jsonl"), home.path("api.json"), home.path("api.jsonl"));
     let spec = format!("llm:url={},model=ours,concurrency=4", server.url);
     let judge = format!("llm:url={},model=stern,temperature=0.25", server.url);
-    let fixed = ["eval", "--model", &spec, "--profiles", text(&profiles), "--max-turns", "3", "--temperature", "0.75"];
+    let fixed = ["eval", "--model", &spec, "--profiles", text(&profiles), "--max-turns", "3", "--temperature", "0.7"];
     let mut arguments = fixed.to_vec();
     arguments.extend(["--max-new-tokens", "33", "--json", text(&out), "--episodes", text(&episodes)]);
     arguments.extend(["--judge", &judge, "--judge-repeats", "2"]);
@@ -51,7 +51,7 @@ fn a_model_behind_an_endpoint_gets_a_row_and_its_judgement() {
     });
     assert_eq!(settings["judge"], wanted);
     assert_eq!((&settings["model"], &settings["endpoint"]), (&json!("ours"), &json!(server.url)));
-    assert_eq!((&settings["temperature"], &settings["max_new_tokens"]), (&json!(0.75), &json!(33)));
+    assert_eq!((&settings["temperature"], &settings["max_new_tokens"]), (&json!(0.7), &json!(33)));
     assert_eq!(found["judged"]["capabilities"]["empathic depth"]["mean"], 4.0);
     assert_eq!(found["judged"]["social_cognition"]["x"]["mean"], -2.0);
     let behaviour = &found["behaviour"];
@@ -63,7 +63,7 @@ fn a_model_behind_an_endpoint_gets_a_row_and_its_judgement() {
     assert_eq!(policy.len(), replies, "one request a reply");
     assert_eq!(seen.len() - policy.len(), replies + 2 * 2, "one a label, two a dialogue");
     for request in &policy {
-        assert_eq!((&request.body["temperature"], &request.body["max_tokens"]), (&json!(0.75), &json!(33)));
+        assert_eq!((&request.body["temperature"], &request.body["max_tokens"]), (&json!(0.7), &json!(33)));
         assert_eq!(request.body["messages"][0]["role"], "system");
     }
     // The same people as a checkpoint gets, so that the rows can be compared pair by pair.

@@ -125,7 +125,7 @@ impl<'a> Bench<'a> {
             "system_en": system(Language::En),
             "start_emotion": args.start_emotion,
             "max_turns": args.max_turns,
-            "temperature": args.temperature,
+            "temperature": temperature(args),
             "max_new_tokens": args.max_new_tokens,
             "seed": args.seed,
             "seeds": args.seeds,
@@ -176,8 +176,13 @@ fn endpoint(spec: &str, keys: &str, args: &Args) -> anyhow::Result<Speaker> {
         "--model {spec} has no url; a checkpoint in this process is --model FOLDER"
     );
     let address = llm.llm.url.clone();
-    let policy = ChatPolicy::new(llm.open_llm()?, f64::from(args.temperature), args.max_new_tokens);
+    let policy = ChatPolicy::new(llm.open_llm()?, temperature(args), args.max_new_tokens);
     Ok(Speaker::Endpoint(policy, address))
+}
+
+/// The temperature as it was typed: 0.7 and not the number of 32 bits next to it.
+fn temperature(args: &Args) -> f64 {
+    (f64::from(args.temperature) * 1e6).round() / 1e6
 }
 
 fn settings(args: &Args) -> anyhow::Result<RolloutSettings> {
