@@ -130,15 +130,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     }
     let episodes = bench.hold(users.as_ref(), &profiles, bench.settings)?;
     bench.write_episodes(&episodes)?;
-    bench.tell_usage();
-    if let Some(used) = users.usage() {
-        super::tell(format_args!("user model: {used}"));
-    }
     refuse_too_many_unscored(&episodes, args.max_unscored)?;
     let judged = match &judging {
         Some(judging) => judging.judge(&episodes)?,
         None => Judged::builtin(&episodes),
     };
+    bench.tell_usage();
+    if let Some(used) = users.usage() {
+        super::tell(format_args!("user model: {used}"));
+    }
     let mut written = bench.written();
     written.insert("profiles".into(), profiles.origin().into());
     written.insert("profiles_fingerprint".into(), fingerprint(&profiles).into());

@@ -112,15 +112,15 @@ fn an_endpoint_that_fails_leaves_no_score_and_bad_judges_are_counted() {
 fn a_checkpoint_in_this_process_judges_too() {
     let home = Home::new();
     let (policy, profiles, out) = (home.path("policy"), home.path("heldout.jsonl"), home.path("out.json"));
-    // An untrained network names no strategy, yet fills the form of a rating with numbers that are allowed.
-    let judge = format!("llm:model={},max_tokens=64,concurrency=2", text(&policy));
+    // Pico names no strategy, yet fills the form of a rating with numbers that are allowed.
+    let judge = "llm:model=builtin:pico,max_tokens=64,concurrency=2";
     let mut arguments = vec!["eval", "--model", text(&policy), "--profiles", text(&profiles), "--max-turns", "1"];
-    arguments.extend(["--max-new-tokens", "4", "--judge", &judge, "--judge-repeats", "1", "--json", text(&out)]);
+    arguments.extend(["--max-new-tokens", "4", "--judge", judge, "--judge-repeats", "1", "--json", text(&out)]);
     say(&arguments).well();
     let found = read(&out);
     let depth = found["judged"]["capabilities"]["empathic depth"]["mean"].as_f64().unwrap();
     assert!((1.0..=5.0).contains(&depth), "{found}");
-    assert_eq!(found["settings"]["judge"]["model"], text(&policy));
+    assert_eq!(found["settings"]["judge"]["model"], "builtin:pico");
     assert!(found["settings"]["judge"].get("endpoint").is_none());
 }
 
