@@ -105,9 +105,9 @@ pub(crate) struct Args {
     device: String,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
     if let Some([first, second]) = args.compare.as_deref() {
-        return set_side_by_side(first, second, &args);
+        return set_side_by_side(first, second, args);
     }
     if let Some(path) = &args.recorded {
         let dialogues = recorded::load(path)?;
@@ -115,13 +115,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
     }
     let users = super::user::open_evaluation_users(&args.user, &args.device)?;
     let probes: Vec<Probe> = probe::chosen(&args.probe)?;
-    let sets = retention::chosen(&args)?;
+    let sets = retention::chosen(args)?;
     let profiles = match &args.profiles {
         Some(path) => ProfileSet::load(path)?,
         None => ProfileSet::builtin_heldout(),
     };
-    let judging = Judging::open(&args)?;
-    let bench = Bench::open(&args)?;
+    let judging = Judging::open(args)?;
+    let bench = Bench::open(args)?;
     if !probes.is_empty() {
         return probe::run(&bench, &probes);
     }

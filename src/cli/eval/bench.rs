@@ -22,7 +22,7 @@ const NOT_FOR_POLICIES: [&str; 6] = ["variant", "temperature", "top_p", "max_tok
 /// What `--model` names.
 enum Speaker {
     /// A network in this process.
-    Checkpoint(Policy),
+    Checkpoint(Box<Policy>),
     /// A model behind an endpoint, at this address.
     Endpoint(ChatPolicy, String),
 }
@@ -41,7 +41,7 @@ impl<'a> Bench<'a> {
         let model = args.model.as_deref().context("--model is missing")?;
         let speaker = match model.strip_prefix("llm:") {
             Some(keys) => endpoint(model, keys, args)?,
-            None => Speaker::Checkpoint(load_policy(model, "", &device.open())?),
+            None => Speaker::Checkpoint(Box::new(load_policy(model, "", &device.open())?)),
         };
         Ok(Bench { args, settings, speaker })
     }
