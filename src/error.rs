@@ -137,7 +137,7 @@ pub enum Error {
     },
     /// Too many simulated users failed in an evaluation.
     #[error(
-        "{unscored} of {total} dialogues of the evaluation have no score because their simulated user failed, more than the limit of {limit} allows; last failure: {last}"
+        "{unscored} of {total} dialogues of the evaluation have no score because their simulated user or the endpoint of the policy failed, more than the limit of {limit} allows; last failure: {last}"
     )]
     UnscoredEvaluation {
         /// Dialogues without a score.

@@ -14,6 +14,7 @@ mod objectives;
 mod parity;
 mod pico;
 mod profiles;
+mod readme;
 mod regression;
 mod report;
 mod rules;

@@ -42,7 +42,7 @@ enum Command {
     /// Train a policy as a recipe describes.
     Train(train::Args),
     /// Evaluate a policy on held-out simulated people.
-    Eval(eval::Args),
+    Eval(Box<eval::Args>),
     /// Talk with a policy.
     Chat(chat::Args),
     /// Score recorded dialogues as the calibrated built-in user would.
@@ -114,7 +114,7 @@ pub(crate) fn stop_on_ctrl_c() -> anyhow::Result<Arc<StopFlag>> {
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
-        Command::Eval(args) => eval::run(args),
+        Command::Eval(args) => eval::run(&args),
         Command::Chat(args) => chat::run(args),
         Command::Play(args) => play::run(args),
         Command::Report(args) => report::run(args),

@@ -121,9 +121,15 @@ fn probe(args: &ProbeArgs) -> anyhow::Result<Ended> {
 
 /// A language model given on the command line.
 pub(super) fn open_model(flag: &str, spec: &str) -> anyhow::Result<Box<dyn rlver::user::llm::engine::ChatEngine>> {
-    let recipe = UserChoice::recipe(spec).with_context(|| format!("{flag} {spec}"))?;
+    let device = UserChoice::recipe(spec).with_context(|| format!("{flag} {spec}"))?.run.device;
+    Ok(recipe_of_model(flag, spec, &device)?.open_llm()?)
+}
+
+/// The recipe that describes a language model given on the command line; one in this process computes on `device`.
+pub(super) fn recipe_of_model(flag: &str, spec: &str, device: &str) -> anyhow::Result<Recipe> {
+    let recipe = recipe(spec, device).with_context(|| format!("{flag} {spec}"))?;
     anyhow::ensure!(recipe.user.engine == "llm", "{flag} {spec} is no language model; expected llm:KEY=VALUE,…");
-    Ok(recipe.open_llm()?)
+    Ok(recipe)
 }
 
 /// The probes of `people` of the people, evenly spread.

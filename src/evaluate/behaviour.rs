@@ -1,3 +1,4 @@
+use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -29,15 +30,17 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Reads all replies of `episodes`.
+    /// Reads all replies of `episodes`, several dialogues at once.
     pub fn of<'a>(episodes: impl IntoIterator<Item = &'a Episode>, labeller: &dyn StrategyLabeller) -> Behaviour {
         let episodes: Vec<&Episode> = episodes.into_iter().collect();
         let (mut strategies, mut sage) = (StrategyTable::default(), StrategyTable::default());
         let mut unlabelled = 0;
         let mut dialogues: Vec<Vec<Labels>> = Vec::with_capacity(episodes.len());
-        for episode in &episodes {
+        let read: Vec<Vec<Result<Labels, String>>> =
+            episodes.par_iter().map(|episode| labels(episode, labeller).collect()).collect();
+        for (episode, read) in episodes.iter().zip(read) {
             let mut labelled = Vec::new();
-            for (turn, labels) in episode.turns.iter().zip(labels(episode, labeller)) {
+            for (turn, labels) in episode.turns.iter().zip(read) {
                 let Ok(labels) = labels else {
                     unlabelled += 1;
                     continue;

@@ -2,13 +2,14 @@
 //! 2505.02847): one dialogue per profile, success at emotion 100, failure below 10, mean final emotion.
 //!
 //! Around it: paired comparison of two results ([`compare()`]), recorded dialogues scored anew ([`recorded`]), policies
-//! behind an endpoint ([`TextPolicy`]), what replies do ([`strategy`], [`diversity`], [`capability`]), what they should not do
+//! behind an endpoint ([`TextPolicy`], [`ChatPolicy`]), what replies do ([`strategy`], [`diversity`], [`capability`]), what they should not do
 //! ([`probe`]) and what a policy must not forget ([`retention`]).
 
 mod answering;
 mod behaviour;
 mod bootstrap;
 pub mod capability;
+mod chat;
 mod compare;
 pub mod diversity;
 pub mod probe;
@@ -22,6 +23,7 @@ mod text_policy;
 pub use answering::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
 pub use behaviour::{Behaviour, labels};
 pub use bootstrap::{Interval, bootstrap_mean};
+pub use chat::{ChatJudge, ChatPolicy};
 pub use compare::{Comparison, Difference, compare};
 pub use result::{EvalResult, ResultError, fingerprint};
 pub use summary::{Outcome, Scores, Summary, SummaryError, before_after_table};

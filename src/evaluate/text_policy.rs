@@ -8,7 +8,7 @@ use crate::rollout::{EndReason, Episode, Turn};
 use crate::seed::{self, Purpose};
 use crate::user::{Emotion, SessionSettings, UserEngine};
 
-/// A policy that answers with text. An engine for OpenAI-compatible endpoints implements it.
+/// A policy that answers with text. [`ChatPolicy`](super::ChatPolicy) is one behind an OpenAI-compatible endpoint.
 pub trait TextPolicy: Send + Sync {
     /// Name and version, as results quote it.
     fn name(&self) -> String;
@@ -31,14 +31,15 @@ pub struct TextSettings {
     pub start: Emotion,
 }
 
-/// Holds `seeds` dialogues with every profile, several at once, under the same users as [`super::hold_dialogues`] gives a
-/// checkpoint with the same `seed`. The episodes have no token rows.
+/// Holds `seeds` dialogues with every profile, as many at once as the current thread pool has threads, under the same users as [`super::hold_dialogues`] gives a
+/// checkpoint with the same `seed`. The episodes have no token rows. `done` is called after each dialogue.
 pub fn hold_text_dialogues(
     policy: &dyn TextPolicy,
     users: &dyn UserEngine,
     profiles: &ProfileSet,
     settings: TextSettings,
     (seed, seeds): (u64, usize),
+    done: &(dyn Fn() + Sync),
 ) -> Vec<Episode> {
     let jobs: Vec<(u64, u64)> =
         (0..seeds as u64).flat_map(|repeat| (0..profiles.len() as u64).map(move |i| (repeat, i))).collect();
@@ -77,6 +78,7 @@ pub fn hold_text_dialogues(
                 EndReason::Malformed => Some(0.0),
                 _ => Some(episode.final_emotion.reward()),
             };
+            done();
             episode
         })
         .collect()

@@ -4,6 +4,7 @@ mod broken;
 mod chat;
 mod compare;
 mod curve;
+mod endpoint;
 mod eval;
 mod interrupt;
 mod recipe;

@@ -1,5 +1,6 @@
 //! Evaluation beyond the summary: recorded dialogues, paired comparison, policies that are only heard, probes, retention.
 
+mod programs;
 mod results;
 
 use std::path::{Path, PathBuf};
@@ -178,7 +179,7 @@ impl TextPolicy for Kind {
 
 fn hold(policy: &Kind, users: &dyn rlver::user::UserEngine, set: &ProfileSet, max_turns: usize) -> Vec<Episode> {
     let settings = TextSettings { mode: ReplyMode::Direct, max_turns, start: Emotion::new(40).unwrap() };
-    hold_text_dialogues(policy, users, set, settings, (7, 2))
+    hold_text_dialogues(policy, users, set, settings, (7, 2), &|| ())
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) fn episode(number: u64, start: i64, changes: &[i8]) -> Episode {
             calls: vec![],
         });
         row.segments.push(segment(Role::User, t, 3));
-        row.segments.push(segment(Role::Assistant, t, 6));
+        row.segments.push(segment(Role::Assistant, t, 24));
         if farewell {
             break;
         }

@@ -30,6 +30,7 @@ pub(super) fn run(bench: &Bench<'_>, probes: &[Probe]) -> anyhow::Result<Ended> 
         found.push(result(*probe, &episodes, &CueJudge));
         all.extend(episodes);
     }
+    bench.tell_usage();
     let mut written = bench.written();
     written.insert("user".into(), ProbeUser.name().into());
     // People of a probe say all their lines.

@@ -1,54 +1,74 @@
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
-use rlver::evaluate::retention::RetentionSet;
-use rlver::evaluate::{AnswerSettings, NEUTRAL_SYSTEM, answer_questions};
+use rlver::evaluate::NEUTRAL_SYSTEM;
+use rlver::evaluate::retention::{CodeRunner, RetentionSet};
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::{Args, Bench};
 use crate::cli::Ended;
 
-/// The sets `--retention` names.
-pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<RetentionSet>> {
+/// The sets `--retention` names, and what runs their programs.
+pub(super) struct Chosen {
+    sets: Vec<RetentionSet>,
+    runner: Option<CodeRunner>,
+}
+
+/// Reads what `--retention` and `--run-code` ask for; `None` without them.
+pub(super) fn chosen(args: &Args) -> anyhow::Result<Option<Chosen>> {
+    if args.retention.is_empty() {
+        return Ok(None);
+    }
+    let limit = Duration::try_from_secs_f64(args.run_seconds).ok().filter(|limit| !limit.is_zero());
+    let limit = limit.with_context(|| format!("--run-seconds {} must be more than 0", args.run_seconds))?;
+    let runner = args.run_code.as_deref().map(|command| CodeRunner::new(command, limit)).transpose()?;
     let mut sets = Vec::new();
-    for name in names {
+    for name in &args.retention {
         if name == "builtin" {
             sets.extend([RetentionSet::builtin_mathematics(), RetentionSet::builtin_instructions()]);
+            sets.extend(runner.is_some().then(RetentionSet::builtin_programs));
         } else {
             sets.push(RetentionSet::load(Path::new(name))?);
         }
     }
-    Ok(sets)
+    if let (Some(set), None) = (sets.iter().find(|set| set.runs_code()), &runner) {
+        anyhow::bail!(
+            "{} asks for programs, and checking them runs what the policy wrote: allow it with --run-code and the command \
+             that runs one, such as --run-code \"python3 {{file}}\"; prefer a command that locks programs in",
+            set.name
+        );
+    }
+    Ok(Some(Chosen { sets, runner }))
 }
 
-pub(super) fn run(bench: &Bench<'_>, sets: &[RetentionSet]) -> anyhow::Result<Ended> {
-    let settings = AnswerSettings {
-        sampling: bench.settings.sampling,
-        max_new_tokens: bench.settings.max_new_tokens,
-        seed: bench.args.seed,
-    };
+pub(super) fn run(bench: &Bench<'_>, chosen: &Chosen) -> anyhow::Result<Ended> {
     let (mut scores, mut answers) = (Vec::new(), Vec::new());
-    for set in sets {
+    for set in &chosen.sets {
         let questions: Vec<&str> = set.items.iter().map(|item| item.prompt.as_str()).collect();
-        let bar = indicatif::ProgressBar::new(questions.len() as u64);
-        let mut engine = bench.engine(questions.len());
-        let given =
-            answer_questions(&bench.policy, &mut engine, &questions, settings, |done| bar.set_position(done as u64))?;
-        bar.finish_and_clear();
-        let checked = set.check(&given);
+        let checked = set.check(&bench.answer(&questions)?, chosen.runner.as_ref())?;
         scores.push(set.score(&checked));
         answers.extend(checked);
     }
+    bench.tell_usage();
     let mut written = bench.written();
     for key in ["system_zh", "system_en", "mode", "start_emotion", "max_turns", "seeds"] {
         written.remove(key);
     }
     written.insert("system".into(), NEUTRAL_SYSTEM.into());
+    if let Some(command) = &bench.args.run_code {
+        written.insert("run_code".into(), command.clone().into());
+        written.insert("run_seconds".into(), bench.args.run_seconds.into());
+    }
     bench.write_json(&json!({ "retention": scores, "answers": answers, "settings": written }))?;
     for score in &scores {
         let a = score.accuracy;
+        let skipped = match score.skipped {
+            0 => String::new(),
+            n => format!("; {n} tasks that call functions were not asked"),
+        };
         say!(
-            "{}: {:.1} % [{:.1}, {:.1}] of {} tasks, {:.1} % of their parts",
+            "{}: {:.1} % [{:.1}, {:.1}] of {} tasks, {:.1} % of their parts{skipped}",
             score.set,
             100.0 * a.mean,
             100.0 * a.low,

@@ -1,20 +1,35 @@
-use serde::Serialize;
-use serde_json::Value;
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
 
 use super::{Capability, CapabilityScores, Coordinate, rubric};
 use crate::dialogue::Transcript;
 use crate::evaluate::{Interval, bootstrap_mean};
+use crate::user::llm::engine::AnswerShape;
 
 /// A language model that answers a question: the seam to whatever serves it.
 pub trait ChatModel: Send + Sync {
     /// Name and version, as results quote it.
     fn name(&self) -> String;
 
-    /// The answer to `question` under the instruction `system`; `seed` tells repeats apart.
+    /// The answer to `question` under the instruction `system`, in the form of `shape`; `seed` tells repeats apart.
     ///
     /// # Errors
     /// When there is no answer, with the cause in words.
-    fn complete(&self, system: &str, question: &str, seed: u64) -> Result<String, String>;
+    fn complete(&self, system: &str, question: &str, shape: &AnswerShape, seed: u64) -> Result<String, String>;
+}
+
+/// The JSON object of an answer that has the field `key`: the last one, whatever stands around it.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn object_with(answer: &str, key: &str) -> Result<Map<String, Value>, String> {
+    let starts = answer.char_indices().rev().filter(|(_, c)| *c == '{').map(|(at, _)| at);
+    let first = |at: usize| serde_json::Deserializer::from_str(&answer[at..]).into_iter::<Value>().next()?.ok();
+    let mut objects = starts.filter_map(first).filter_map(|value| match value {
+        Value::Object(object) => Some(object),
+        _ => None,
+    });
+    objects.find(|object| object.contains_key(key)).ok_or_else(|| format!("it holds no JSON object with {key}"))
 }
 
 /// Why a dialogue has no judgement.
@@ -41,7 +56,7 @@ pub enum JudgeError {
 }
 
 /// Judged scores of a set of dialogues.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JudgedCapabilities {
     /// The judge's name.
     pub judge: String,
@@ -59,6 +74,33 @@ pub struct JudgedCapabilities {
     pub x: Interval,
     /// y of the Social Cognition Coordinate.
     pub y: Interval,
+}
+
+impl JudgedCapabilities {
+    /// The `judged` part of a result file.
+    pub fn to_json(&self) -> Value {
+        let named = Capability::ALL.into_iter().zip(self.scores).map(|(c, score)| (c.name().to_string(), json!(score)));
+        json!({
+            "judge": self.judge,
+            "rubric": self.rubric,
+            "repeats": self.repeats,
+            "dialogues": self.dialogues,
+            "failed": self.failed,
+            "capabilities": named.collect::<Map<_, _>>(),
+            "social_cognition": { "x": self.x, "y": self.y },
+        })
+    }
+
+    /// The scores as lines of text.
+    pub fn table(&self) -> String {
+        let line = |name: &str, i: &Interval| format!("{name:<28} {:>6.2} [{:.2}, {:.2}]\n", i.mean, i.low, i.high);
+        let mut text = format!(
+            "judged by {} ({}), {} dialogues, {} judgements each, {} failed\n",
+            self.judge, self.rubric, self.dialogues, self.repeats, self.failed
+        );
+        Capability::ALL.iter().zip(&self.scores).for_each(|(c, score)| text.push_str(&line(c.name(), score)));
+        text + &line("x structured to creative", &self.x) + &line("y solution to empathy", &self.y)
+    }
 }
 
 /// Judges dialogues with a language model by [`rubric`], several times each.
@@ -82,7 +124,7 @@ impl<M: ChatModel> RubricJudge<M> {
         let judge = self.model.name();
         let answer = self
             .model
-            .complete(rubric::SYSTEM, &rubric::question(dialogue), seed)
+            .complete(rubric::SYSTEM, &rubric::question(dialogue), &rubric::RATING, seed)
             .map_err(|problem| JudgeError::Silent { judge: judge.clone(), problem })?;
         read(&answer).map_err(|problem| {
             let start = answer.char_indices().rev().nth(119).map_or(0, |(at, _)| at);
@@ -90,34 +132,34 @@ impl<M: ChatModel> RubricJudge<M> {
         })
     }
 
-    /// Judges all dialogues; a dialogue's repeats are averaged before intervals are drawn over dialogues. Failed
+    /// Judges all dialogues, several at once; a dialogue's repeats are averaged before intervals are drawn over dialogues. Failed
     /// judgements are counted and left out.
     ///
     /// # Errors
     /// The last failure, when no dialogue has a judgement.
     pub fn judge(&self, dialogues: &[Transcript], seed: u64) -> Result<JudgedCapabilities, JudgeError> {
+        let judged: Vec<(Vec<[f64; 7]>, Vec<JudgeError>)> = dialogues
+            .par_iter()
+            .enumerate()
+            .map(|(i, dialogue)| {
+                let (mut found, mut errors) = (Vec::new(), Vec::new());
+                for repeat in 0..self.repeats {
+                    match self.once(dialogue, crate::seed::mix(&[seed, i as u64, repeat as u64])) {
+                        Ok((CapabilityScores(s), at)) => found.push([s[0], s[1], s[2], s[3], s[4], at.x, at.y]),
+                        Err(error) => errors.push(error),
+                    }
+                }
+                (found, errors)
+            })
+            .collect();
         let mut columns: [Vec<f64>; 7] = Default::default();
-        let (mut failed, mut last) = (0, None);
-        for (i, dialogue) in dialogues.iter().enumerate() {
-            let mut found: Vec<[f64; 7]> = Vec::new();
-            for repeat in 0..self.repeats {
-                match self.once(dialogue, crate::seed::mix(&[seed, i as u64, repeat as u64])) {
-                    Ok((scores, at)) => {
-                        let s = scores.0;
-                        found.push([s[0], s[1], s[2], s[3], s[4], at.x, at.y]);
-                    }
-                    Err(error) => {
-                        failed += 1;
-                        last = Some(error);
-                    }
-                }
-            }
-            if !found.is_empty() {
-                for (k, column) in columns.iter_mut().enumerate() {
-                    column.push(found.iter().map(|row| row[k]).sum::<f64>() / found.len() as f64);
-                }
+        for (found, _) in judged.iter().filter(|(found, _)| !found.is_empty()) {
+            for (k, column) in columns.iter_mut().enumerate() {
+                column.push(found.iter().map(|row| row[k]).sum::<f64>() / found.len() as f64);
             }
         }
+        let errors: Vec<JudgeError> = judged.into_iter().flat_map(|(_, errors)| errors).collect();
+        let (failed, last) = (errors.len(), errors.into_iter().next_back());
         let interval = |k: usize| bootstrap_mean(&columns[k], None, seed);
         let all: Option<Vec<Interval>> = (0..7).map(interval).collect();
         let Some(all) = all else {
@@ -139,11 +181,9 @@ impl<M: ChatModel> RubricJudge<M> {
     }
 }
 
-/// Reads the JSON object an answer ends with.
+/// Reads the ratings of an answer.
 fn read(answer: &str) -> Result<(CapabilityScores, Coordinate), String> {
-    let found = answer.rfind('{').zip(answer.rfind('}')).filter(|(from, to)| from < to);
-    let (from, to) = found.ok_or("it holds no JSON object")?;
-    let json: Value = serde_json::from_str(&answer[from..=to]).map_err(|e| format!("its JSON is broken: {e}"))?;
+    let json = object_with(answer, "empathic_depth")?;
     let number = |key: &str, low: f64, high: f64| {
         let value = json.get(key).and_then(Value::as_f64).ok_or(format!("{key} is missing or no number"))?;
         if (low..=high).contains(&value) {
@@ -172,8 +212,9 @@ mod tests {
             "scripted".into()
         }
 
-        fn complete(&self, system: &str, question: &str, _seed: u64) -> Result<String, String> {
+        fn complete(&self, system: &str, question: &str, shape: &AnswerShape, _: u64) -> Result<String, String> {
             assert!(system.contains("empathic_depth") && question.contains("USER: "), "{question}");
+            assert_eq!(shape.fields.len(), 8);
             self.0.lock().unwrap().remove(0)
         }
     }
@@ -196,7 +237,9 @@ mod tests {
     fn repeats_are_averaged_per_dialogue_and_failures_counted() {
         let answers = vec![rating(2.0), rating(4.0), Err("busy".into()), rating(5.0)];
         let judge = RubricJudge::new(Scripted(answers.into()), 2);
-        let found = judge.judge(&[dialogue(), dialogue()], 1).unwrap();
+        // One at a time, as the script's answers come in order.
+        let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let found = alone.install(|| judge.judge(&[dialogue(), dialogue()], 1)).unwrap();
         assert_eq!((found.dialogues, found.failed, found.repeats), (2, 1, 2));
         assert_eq!(found.scores[0].mean, 4.0);
         assert_eq!((found.x.mean, found.y.mean), (-1.0, 4.0));
@@ -209,6 +252,8 @@ mod tests {
             ("{\"empathic_depth\": 9}", "outside 1 to 5"),
             ("{\"empathic_depth\": 3}", "core_insight is missing"),
             ("}{", "no JSON"),
+            ("{\"empathic_depth\": 3,", "no JSON"),
+            ("so {then} {\"empathic_depth\": 7, \"reason\": \"a {brace}\"} is {it}", "empathic_depth = 7"),
         ] {
             let judge = RubricJudge::new(Scripted(vec![Ok(answer.into())].into()), 1);
             let error = judge.judge(&[dialogue()], 1).unwrap_err().to_string();

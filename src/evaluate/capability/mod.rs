@@ -10,6 +10,7 @@ mod judge;
 pub mod rubric;
 
 pub use estimate::{ESTIMATE, estimate, estimate_coordinate};
+pub(crate) use judge::object_with;
 pub use judge::{ChatModel, JudgeError, JudgedCapabilities, RubricJudge};
 
 use serde::{Deserialize, Serialize};

@@ -3,15 +3,18 @@
 //!
 //! RLVER counts five groups of eleven strategies (arXiv 2507.03112, Table 4), SAGE seven groups of 24 (arXiv
 //! 2505.02847, Table 5). A [`StrategyLabeller`] names the strategies of a reply; the built-in one reads cues and is an
-//! estimate, an LLM judge can stand in its place.
+//! estimate; [`JudgeLabeller`] asks a language model by [`rubric`].
 
 mod alignment;
 mod builtin;
+mod judge;
+pub mod rubric;
 mod table;
 mod taxonomy;
 
 pub use alignment::{adjacent_similarity, alignment_similarity, repetition_rate};
 pub use builtin::{BuiltinLabeller, sentences};
+pub use judge::JudgeLabeller;
 pub use table::{StrategyTable, Usage};
 pub use taxonomy::{RlverGroup, SageGroup, SageStrategy, rlver_group};
 

@@ -70,11 +70,16 @@
   // ---- charts
   const charts = new Map();
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const dressed = (chart) => {
+  // A legend of many rows gets room of its own instead of the curves'.
+  const legendRows = (chart, width) => {
+    const names = chart.layout.showlegend === false ? [] : chart.data.filter((t) => t.name && t.showlegend !== false).map((t) => t.name.length * 7 + 45);
+    return Math.ceil(names.length / Math.max(1, Math.floor((width - 60) / Math.max(1, ...names))));
+  };
+  const dressed = (chart, width) => {
     const [ink, muted, line, card] = ["--ink", "--muted", "--line", "--card"].map(css);
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, automargin: true, title: { standoff: 8 } };
     const layout = structuredClone(chart.layout);
-    layout.height = chart.height;
+    layout.height = chart.height + 18 * Math.max(0, legendRows(chart, width) - 2);
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: muted };
     layout.margin = { l: 48, r: 12, t: 8, b: 36 };
@@ -110,7 +115,7 @@
   const draw = (holder) => {
     const chart = charts.get(holder);
     if (!chart || !window.Plotly) return;
-    const [traces, layout] = dressed(chart);
+    const [traces, layout] = dressed(chart, holder.clientWidth);
     holder.dataset.drawn = "yes";
     Plotly.react(holder, traces, layout, CONFIG);
   };

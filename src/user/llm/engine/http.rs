@@ -106,6 +106,9 @@ impl HttpEngine {
 
     /// One request, in the best format the server takes.
     fn attempt(&self, request: &ChatRequest<'_>) -> Result<Completion, Failure> {
+        if request.shape.is_words() {
+            return self.send(request, ResponseFormat::Text);
+        }
         let formats = self.settings.format.attempts();
         let first = self.format.load(Ordering::Relaxed).min(formats.len() - 1);
         for (index, format) in formats.iter().enumerate().skip(first) {

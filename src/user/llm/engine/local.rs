@@ -139,6 +139,9 @@ impl Server {
     }
 
     fn begin(&mut self, row: RowId, question: Question) {
+        if question.shape.is_words() {
+            return self.end(row, &question, Err("in this process it fills forms and does not talk freely".into()));
+        }
         let messages: Vec<ChatMessage<'_>> =
             question.messages.iter().map(|m| ChatMessage { role: m.role.name(), content: &m.content }).collect();
         match self.policy.chat.prompt_ids(&messages) {

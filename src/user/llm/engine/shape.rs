@@ -1,11 +1,12 @@
 use serde_json::{Value, json};
 
-/// A JSON object that an answer should be: its fields in the order in which they are to be thought out.
+/// A JSON object that an answer should be: its fields in the order in which they are to be thought out. Without fields
+/// ([`AnswerShape::WORDS`]) it is no object but words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerShape {
     /// Name of the shape (letters and underscores).
     pub name: &'static str,
-    /// The fields, all required.
+    /// The fields, all required; none for words.
     pub fields: &'static [Field],
 }
 
@@ -30,6 +31,14 @@ pub enum FieldKind {
 }
 
 impl AnswerShape {
+    /// Words, as a dialogue's reply is.
+    pub const WORDS: AnswerShape = AnswerShape { name: "words", fields: &[] };
+
+    /// Whether the answer is words and no object.
+    pub fn is_words(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The shape as a JSON schema. `bounded` adds the length limits, which some servers enforce and others refuse.
     pub fn schema(&self, bounded: bool) -> Value {
         let property = |field: &Field| match field.kind {
