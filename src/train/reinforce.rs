@@ -71,7 +71,7 @@ struct Trainer<'a> {
     evaluated_with: Option<Box<dyn UserEngine>>,
     train_profiles: ProfileSet,
     eval_profiles: ProfileSet,
-    /// Tokenizer and chat format; its network is refreshed from `learner` before each rollout.
+    /// Tokenizer and chat format; the weights are `learner`'s.
     policy: Policy,
     learner: Learner,
     critic: Option<Learner>,
@@ -105,7 +105,7 @@ impl<'a> Trainer<'a> {
         }
         let eval_profiles = load_profiles(&recipe.eval.profiles, ProfileSet::builtin_heldout)?;
         let device = DeviceChoice::parse(&recipe.run.device).expect("checked with the recipe").open();
-        let policy = policy_source::load_policy(&recipe.model.policy, &recipe.model.revision, &device)?;
+        let mut policy = policy_source::load_policy(&recipe.model.policy, &recipe.model.revision, &device)?;
         let mut learner = Learner { model: policy.model.clone(), optimizer: AdamW::new(&recipe.optimizer) };
         let mut critic = recipe.has_critic().then(|| load_critic(recipe, &policy, &device)).transpose()?;
         let reference = (recipe.objective.kl != KlUse::None).then(|| policy.model.clone());
@@ -147,6 +147,7 @@ impl<'a> Trainer<'a> {
             train_profiles.len(),
             eval_profiles.len(),
         )));
+        policy.model = policy.model.without_weights();
         Ok(Trainer {
             recipe,
             folder,
@@ -269,6 +270,8 @@ impl<'a> Trainer<'a> {
         metrics: &mut Metrics,
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Error> {
+        // What the engine holds would have to be copied before it is changed.
+        self.engine.release_model();
         let objective = &self.recipe.objective;
         let (temperature, vocabulary) = (self.recipe.rollout.temperature as f32, self.policy.vocabulary());
         let max_tokens = objective.micro_batch_tokens;
