@@ -56,9 +56,19 @@ check:
     cargo clippy --release --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
 
-# Speed.
+# Speed of single kernels.
 bench *args='':
     cargo bench {{ args }}
+
+# Ours against torch and transformers, run by run in turn. `python` needs benches/peers/requirements.txt.
+bench-peers python='python3' *args='':
+    cargo build --release
+    {{ trim_start_match(python, 'python=') }} benches/peers/compare.py --json benches/peers.json {{ args }}
+
+# The same, compared with the committed ratios; ends with 1 where we fell behind. Not part of the CI.
+bench-check python='python3' *args='':
+    cargo build --release
+    {{ trim_start_match(python, 'python=') }} benches/peers/compare.py --check benches/peers.json {{ args }}
 
 # Write docs/recipes.md anew from the recipe keys.
 update-docs:

@@ -34,12 +34,14 @@
 //! ```
 
 pub mod audit;
+pub mod bench;
 pub mod device;
 pub mod dialogue;
 mod error;
 pub mod evaluate;
 pub mod metrics;
 pub mod objective;
+pub mod plan;
 pub mod recipe;
 pub mod report;
 pub mod rollout;

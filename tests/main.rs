@@ -13,6 +13,7 @@ mod metrics;
 mod objectives;
 mod parity;
 mod pico;
+mod plan;
 mod profiles;
 mod readme;
 mod regression;

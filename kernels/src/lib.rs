@@ -8,6 +8,7 @@
 //! | [`ppo_loss`](ppo::ppo_loss), [`value_loss`](ppo::value_loss) | clipped policy and value losses | log-probability, entropy, values |
 //! | [`linear`](linear::linear), [`rms_norm`](norm::rms_norm), [`rotate`](rotary::rotate), [`swiglu`](swiglu::swiglu) | the rest of a Qwen2 block | all inputs |
 //!
+//! | [`adamw`](adamw::adamw) | an optimizer step | none |
 //! | [`gae`](gae::gae) | advantages and returns, a segmented reverse scan | none |
 //! | [`sample`](sample::sample) | ids and log-probabilities drawn on the device | none |
 //!
@@ -21,6 +22,7 @@
 //!
 //! Kernels know tensors, not language: nothing here has heard of tokens' meaning, dialogues or emotions.
 
+pub mod adamw;
 pub mod attention;
 mod backends;
 pub mod cache;

@@ -5,6 +5,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
 use crate::Segments;
+use crate::adamw::AdamWStep;
 use crate::ppo::PpoLossConfig;
 use crate::sample::{SampleConfig, Stream};
 use crate::spans::{Slots, Spans};
@@ -141,6 +142,8 @@ pub trait KernelOps: Backend {
 pub trait BlockOps: Backend {
     /// See [`crate::linear::linear`]; `bias` has length 0 when there is none.
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// See [`crate::linear::streamed`].
+    fn streamed_weight(weight: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Gradients of x, weight and bias; those not in `needed` come back empty.
     fn linear_backward(
         x: FloatTensor<Self>,
@@ -171,4 +174,13 @@ pub trait BlockOps: Backend {
         up: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// Weight and moments after a step; see [`crate::adamw::adamw`].
+    fn adamw(
+        weight: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        step: AdamWStep,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 }

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use rlver_kernels::{linear, norm, rotary, swiglu};
 
-use crate::common::{close, leaf, on_flex, read, with_gradients};
+use crate::common::{close, leaf, on_flex, read, same_bits, with_gradients};
 
 #[test]
 fn linear_equals_the_reference() {
@@ -28,6 +28,25 @@ fn linear_equals_the_reference() {
                 let (_, eg) =
                     with_gradients(std::array::from_ref(&bias), || linear::reference(x.clone(), w.clone(), b.clone()));
                 close("db", &g[0], &eg[0], 3e-6);
+            }
+        }
+    }
+}
+
+/// Generation reads weights in another layout than the trainer; log-probabilities must not notice.
+#[test]
+fn a_streamed_weight_gives_the_same_bits() {
+    for (inputs, outputs) in [(3, 5), (48, 20), (64, 257), (192, 512), (704, 256), (1536, 576), (576, 1536), (96, 1)] {
+        let w: Tensor<2> = leaf([outputs, inputs], 2, 1.0).inner();
+        let streamed = linear::streamed(w.clone()).unwrap();
+        assert_eq!(read(&streamed), read(&w));
+        let bias: Tensor<1> = leaf([outputs], 3, 1.0).inner();
+        for rows in [1, 2, 3, 5, 8, 17, 64, 65, 200] {
+            let x: Tensor<2> = leaf([rows, inputs], 1, 1.0).inner();
+            for b in [Some(bias.clone()), None] {
+                let ours = linear::linear(x.clone(), streamed.clone(), b.clone()).unwrap();
+                let expected = linear::linear(x.clone(), w.clone(), b).unwrap();
+                same_bits(&format!("{rows} × {inputs} → {outputs}"), &read(&ours), &read(&expected));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The kernel suite: every operation on the device that `RLVER_TEST_DEVICE` names, values and gradients, against loops in
 //! f64.
 
+mod adamw;
 mod attention;
 mod blocks;
 mod common;

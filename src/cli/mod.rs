@@ -7,11 +7,13 @@ macro_rules! say {
 }
 
 mod audit;
+mod bench;
 mod chat;
 mod compare;
 mod curve;
 mod eval;
 mod judge;
+mod plan;
 mod play;
 mod profiles;
 mod recipe;
@@ -59,6 +61,10 @@ enum Command {
     Curve(curve::Args),
     /// Derive a run's record again and stop at the first number that does not follow.
     Audit(audit::Args),
+    /// Measure speed and memory on this machine.
+    Bench(bench::Args),
+    /// Say what a recipe will need: memory, time, disk.
+    Plan(plan::Args),
     /// Measure simulated users.
     #[command(subcommand)]
     User(user::Command),
@@ -123,6 +129,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Judge(args) => judge::run(args),
         Command::Score(args) => score::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::User(command) => user::run(command),
         Command::Profiles(command) => profiles::run(command),
         Command::Recipe(command) => recipe::run(command),

@@ -1,6 +1,7 @@
 //! Resumable checkpoints: `checkpoints/step-N/` with the policy and the critic as Hugging Face folders (f32), the
 //! optimizers' moments, and where the run was. A checkpoint is written beside its place and moved there whole.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,14 @@ use burn::tensor::Device;
 use rlver_models::qwen2::HeadKind;
 use rlver_models::tokenizer::Tokenizer;
 use rlver_models::weights::{self, WeightType};
-use safetensors::tensor::TensorView;
+use safetensors::tensor::{TensorView, View};
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use super::curriculum::Controller;
 use super::exact;
 use super::files::{write_folder, write_whole};
+use super::optimizer::NamedMoment;
 use super::run_folder::RunFolder;
 use super::update::Learner;
 use crate::Error;
@@ -156,20 +158,29 @@ pub(crate) fn curriculum_at(run: &RunFolder, step: usize) -> Result<Option<Contr
 }
 
 fn save_moments(path: &Path, learner: &Learner) -> Result<(), Error> {
-    let state: Vec<(String, Vec<u8>, usize)> = learner
-        .optimizer
-        .state(&learner.model)
-        .into_iter()
-        .map(|moment| {
-            let n = moment.values.len();
-            (moment.name, moment.values.iter().flat_map(|v| v.to_le_bytes()).collect(), n)
-        })
-        .collect();
-    let views = state.iter().map(|(name, bytes, n)| {
-        (name.as_str(), TensorView::new(Dtype::F32, vec![*n], bytes).expect("bytes of n floats"))
-    });
-    safetensors::serialize_to_file(views, None, path)
+    let moments = learner.optimizer.state(&learner.model).into_iter().map(|moment| (moment.name.clone(), moment));
+    safetensors::serialize_to_file(moments, None, path)
         .map_err(|e| Error::write(path, std::io::Error::other(e.to_string())))
+}
+
+/// Read when it is written: all moments as bytes beside the moments themselves would be the peak of a run.
+impl View for NamedMoment {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let values: Vec<f32> = self.values.to_data().try_to_vec().expect("f32 moments");
+        Cow::Owned(values.iter().flat_map(|v| v.to_le_bytes()).collect())
+    }
+
+    fn data_len(&self) -> usize {
+        4 * self.shape[0]
+    }
 }
 
 fn load_moments(path: &Path, learner: &mut Learner, steps: u64, device: &Device) -> Result<(), Error> {

@@ -38,7 +38,7 @@ pub use batch::{TrainRow, evaluate as critic_values, micro_batches, score};
 pub use comparison::{Contestant, RunResult, comparison_svg, comparison_table};
 pub use losses::{LossRow, PolicyTerm, loss_config, policy_term};
 pub use optimizer::{AdamW, GradientSum};
-pub use policy_source::{load_network, load_policy, load_tokenizer};
+pub use policy_source::{load_config, load_network, load_policy, load_tokenizer};
 pub use run_folder::RunFolder;
 pub use stage::Stage;
 pub use update::{Learner, Rates, UpdateBatch, UpdateReport, first_mini_batch, update};

@@ -1,5 +1,6 @@
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use rlver_models::qwen2::{Parameter, Qwen2};
+use rlver_kernels::adamw::{AdamWStep, Updated, adamw};
+use rlver_models::qwen2::{Parameter, Qwen2, Slot};
 
 use crate::recipe::OptimizerSection;
 
@@ -57,8 +58,10 @@ pub struct AdamW {
 pub struct NamedMoment {
     /// `m.` or `v.` and the parameter's name.
     pub name: String,
-    /// The values.
-    pub values: Vec<f32>,
+    /// The values; they share the optimizer's memory.
+    pub values: Tensor<1>,
+    /// Their number.
+    pub shape: [usize; 1],
 }
 
 impl AdamW {
@@ -88,13 +91,17 @@ impl AdamW {
         }
         let scale = (self.max_grad_norm / (norm + 1e-6)).min(1.0);
         self.steps += 1;
-        let [b1, b2] = self.betas;
-        let correct = |beta: f64| 1.0 - beta.powf(self.steps as f64);
-        let (c1, c2) = (correct(b1), correct(b2));
+        let step = AdamWStep {
+            scale,
+            learning_rate: lr,
+            betas: self.betas,
+            eps: self.eps,
+            weight_decay: self.weight_decay,
+            step: self.steps,
+        };
         let mut index = 0;
         let mut gradients = gradients.0.into_iter();
         let moments = &mut self.moments;
-        let (eps, decay) = (self.eps, self.weight_decay);
         model.visit(&mut |_, _, mut slot| {
             let gradient = gradients.next().flatten();
             if moments.len() == index {
@@ -104,37 +111,41 @@ impl AdamW {
                 };
                 moments.push((zeros(), zeros()));
             }
-            let (m, v) = &mut moments[index];
+            let Some(gradient) = gradient else {
+                index += 1;
+                return;
+            };
+            let empty = Tensor::zeros([0], &gradient.device());
+            let (first, second) = std::mem::replace(&mut moments[index], (empty.clone(), empty));
+            let change = |weight: Tensor<1>| {
+                let updated = adamw(Updated { weight, first, second }, gradient, step)
+                    .expect("a gradient and moments have the shape of their parameter");
+                moments[index] = (updated.first, updated.second);
+                updated.weight
+            };
+            match &mut slot {
+                Slot::Vector(_) => slot.map(change, |t| t),
+                Slot::Matrix(_) => slot.map(
+                    |t| t,
+                    |t| {
+                        let shape = t.dims();
+                        change(flat(t)).reshape(shape)
+                    },
+                ),
+            }
             index += 1;
-            let Some(gradient) = gradient else { return };
-            let gradient = gradient * scale;
-            *m = m.clone() * b1 + gradient.clone() * (1.0 - b1);
-            *v = v.clone() * b2 + gradient.square() * (1.0 - b2);
-            let step = m.clone() / c1 / ((v.clone() / c2).sqrt() + eps) * lr;
-            slot.map(
-                |t| t * (1.0 - lr * decay) - step.clone(),
-                |t| {
-                    let shape = t.dims();
-                    t * (1.0 - lr * decay) - step.clone().reshape(shape)
-                },
-            );
         });
         norm
     }
 
     /// The moments with the names of the network's parameters; none before the first update.
     pub fn state(&self, model: &Qwen2) -> Vec<NamedMoment> {
-        let read = |t: &Tensor<1>| t.to_data().try_to_vec().expect("f32 moments");
+        let named = |name: String, t: &Tensor<1>| NamedMoment { name, values: t.clone(), shape: t.dims() };
         model
             .parameters()
             .iter()
             .zip(&self.moments)
-            .flat_map(|((name, _), (m, v))| {
-                [
-                    NamedMoment { name: format!("m.{name}"), values: read(m) },
-                    NamedMoment { name: format!("v.{name}"), values: read(v) },
-                ]
-            })
+            .flat_map(|((name, _), (m, v))| [named(format!("m.{name}"), m), named(format!("v.{name}"), v)])
             .collect()
     }
 

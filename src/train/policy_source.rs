@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use rlver_models::qwen2::{HeadKind, Qwen2};
+use rlver_models::qwen2::{HeadKind, Qwen2, Qwen2Config};
 use rlver_models::tokenizer::Tokenizer;
 use rlver_models::{hub, weights};
 
@@ -48,6 +48,17 @@ pub fn load_network(name: &str, revision: &str, device: &Device) -> Result<Qwen2
         return load_pico(HeadKind::Vocabulary, device);
     }
     Ok(weights::load(&resolve(name, revision)?, HeadKind::Vocabulary, device)?)
+}
+
+/// Reads a policy's architecture, without its weights.
+///
+/// # Errors
+/// As [`load_policy`].
+pub fn load_config(name: &str, revision: &str) -> Result<Qwen2Config, Error> {
+    if name == PICO {
+        return Ok(Qwen2Config::from_json(Path::new(PICO), pico!("config.json"))?);
+    }
+    Ok(Qwen2Config::load(&resolve(name, revision)?)?)
 }
 
 /// Loads a critic from a critic's or a policy's checkpoint.

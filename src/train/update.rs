@@ -237,6 +237,8 @@ fn optimise(
     for micro in mini {
         gradients.add(&tracked, &mut loss(&tracked, micro)?.backward());
     }
+    // The optimizer changes in place what nobody else holds.
+    drop(tracked);
     Ok(learner.optimizer.update(&mut learner.model, gradients, lr))
 }
 

@@ -1,5 +1,6 @@
 //! The `rlver` command as a user meets it.
 
+mod bench;
 mod broken;
 mod chat;
 mod compare;

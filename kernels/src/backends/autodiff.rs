@@ -8,6 +8,7 @@ use burn::backend::{Autodiff, Backend, Scalar};
 use burn::tensor::Slice;
 
 use crate::Segments;
+use crate::adamw::AdamWStep;
 use crate::cache::{Slots, Spans};
 use crate::ops::{BlockOps, KernelOps};
 use crate::ppo::PpoLossConfig;
@@ -136,6 +137,10 @@ impl<B: Backend + BlockOps, C: CheckpointStrategy> BlockOps for Autodiff<B, C> {
         }
     }
 
+    fn streamed_weight(_: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("{PLAIN}")
+    }
+
     fn linear_backward(
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
@@ -160,6 +165,16 @@ impl<B: Backend + BlockOps, C: CheckpointStrategy> BlockOps for Autodiff<B, C> {
         _: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         unreachable!("{INNER_ONLY}")
+    }
+
+    fn adamw(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: AdamWStep,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("{PLAIN}")
     }
 }
 

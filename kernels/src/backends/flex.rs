@@ -5,16 +5,38 @@ use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{Bytes, DType, Shape};
 use burn_flex::{FlexTensor, Layout};
 
+use crate::adamw::AdamWStep;
 use crate::cache::{Slots, Spans};
 use crate::ops::{BlockOps, KernelOps};
 use crate::ppo::PpoLossConfig;
 use crate::sample::{SampleConfig, Stream};
-use crate::{Segments, attention, cache, gae, linear, logprob, norm, ppo, rotary, sample, swiglu};
+use crate::simd::View;
+use crate::{Segments, adamw, attention, cache, gae, linear, logprob, norm, ppo, rotary, sample, swiglu};
 
 /// A contiguous f32 tensor that can be read as a slice.
 fn dense(t: FlexTensor) -> FlexTensor {
     debug_assert_eq!(t.dtype(), DType::F32);
     if t.as_slice::<f32>().is_some() { t } else { t.to_contiguous() }
+}
+
+/// As [`dense`], and nothing in the buffer but the tensor, so that it can be written to.
+fn whole(t: FlexTensor) -> FlexTensor {
+    let t = dense(t);
+    let n = t.shape().num_elements();
+    if t.storage::<f32>().len() == n {
+        t
+    } else {
+        FlexTensor::new(Bytes::from_elems(data(&t).to_vec()), Layout::contiguous(t.shape()), DType::F32)
+    }
+}
+
+/// A matrix whose columns are rows in memory, and nothing else is there: what [`BlockOps::streamed_weight`] makes.
+fn streamed(t: &FlexTensor) -> Option<View<'_>> {
+    let [rows, columns] = dims(t);
+    let layout = t.layout();
+    let columns_adjacent =
+        layout.strides() == [1, rows as isize] && layout.start_offset() == 0 && rows > 1 && columns > 1;
+    columns_adjacent.then(|| View::rows(t.storage(), rows).t())
 }
 
 fn data(t: &FlexTensor) -> &[f32] {
@@ -40,9 +62,23 @@ fn indices(t: &FlexTensor) -> Vec<usize> {
 
 impl BlockOps for Flex {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
-        let (x, weight, bias) = (dense(x), dense(weight), dense(bias));
-        let ([rows, _], [outputs, _]) = (dims(&x), dims(&weight));
-        tensor(linear::flex::forward(data(&x), data(&weight), data(&bias), dims(&weight)), [rows, outputs])
+        let (x, bias) = (dense(x), dense(bias));
+        let shape: [usize; 2] = dims(&weight);
+        let out = match streamed(&weight) {
+            Some(view) => linear::flex::forward(data(&x), view, data(&bias), shape),
+            None => {
+                let weight = dense(weight);
+                linear::flex::forward(data(&x), View::rows(data(&weight), shape[1]), data(&bias), shape)
+            }
+        };
+        tensor(out, [dims::<2>(&x)[0], shape[0]])
+    }
+
+    fn streamed_weight(weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        let weight = dense(weight);
+        let [outputs, inputs] = dims(&weight);
+        let columns = linear::flex::transposed(data(&weight), [outputs, inputs]);
+        tensor(columns, [inputs, outputs]).transpose(0, 1)
     }
 
     fn linear_backward(
@@ -103,6 +139,19 @@ impl BlockOps for Flex {
         let (gate, up, grad) = (dense(gate), dense(up), dense(grad));
         let (dgate, dup) = swiglu::flex::backward(data(&gate), data(&up), data(&grad));
         (tensor(dgate, dims::<2>(&gate)), tensor(dup, dims::<2>(&up)))
+    }
+
+    fn adamw(
+        weight: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        step: AdamWStep,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (mut weight, mut first, mut second) = (whole(weight), whole(first), whole(second));
+        let gradient = dense(gradient);
+        adamw::flex::adamw(weight.storage_mut(), first.storage_mut(), second.storage_mut(), data(&gradient), step);
+        (weight, first, second)
     }
 }
 

@@ -1,3 +1,5 @@
+use rayon::prelude::*;
+
 use crate::simd::{ALL, Store, View, matmul};
 
 pub(crate) struct Gradients {
@@ -6,7 +8,7 @@ pub(crate) struct Gradients {
     pub(crate) bias: Vec<f32>,
 }
 
-pub(crate) fn forward(x: &[f32], weight: &[f32], bias: &[f32], [outputs, inputs]: [usize; 2]) -> Vec<f32> {
+pub(crate) fn forward(x: &[f32], weight: View<'_>, bias: &[f32], [outputs, inputs]: [usize; 2]) -> Vec<f32> {
     let rows = x.len() / inputs;
     let mut y = vec![0.0; rows * outputs];
     let store = if bias.is_empty() {
@@ -15,7 +17,7 @@ pub(crate) fn forward(x: &[f32], weight: &[f32], bias: &[f32], [outputs, inputs]
         y.chunks_exact_mut(outputs).for_each(|row| row.copy_from_slice(bias));
         Store::Add
     };
-    let (x, weight) = (View::rows(x, inputs), View::rows(weight, inputs));
+    let x = View::rows(x, inputs);
     matmul([rows, outputs, inputs], &mut y, outputs, store, x, weight.t(), 1.0, ALL);
     y
 }
@@ -47,4 +49,23 @@ pub(crate) fn backward(
         }
     }
     g
+}
+
+/// Rows and columns exchanged: `[outputs, inputs]` → `[inputs, outputs]`, in tiles that stay in the nearest cache.
+pub(crate) fn transposed(weight: &[f32], [outputs, inputs]: [usize; 2]) -> Vec<f32> {
+    const TILE: usize = 32;
+    let mut out = vec![0.0; outputs * inputs];
+    out.par_chunks_mut(TILE * outputs).enumerate().for_each(|(band, out)| {
+        let from = band * TILE;
+        let columns = out.len() / outputs;
+        for first in (0..outputs).step_by(TILE) {
+            for o in first..(first + TILE).min(outputs) {
+                let row = &weight[o * inputs + from..][..columns];
+                for (c, &w) in row.iter().enumerate() {
+                    out[c * outputs + o] = w;
+                }
+            }
+        }
+    });
+    out
 }

@@ -11,6 +11,22 @@ use crate::ops::BlockOps;
 
 pub use reference::linear as reference;
 
+/// The same weight with the numbers of adjacent outputs adjacent in memory: for a few rows at a time, whose cost is reading
+/// the weight. A product with it is the same to the bit. Elsewhere than on Flex it is the weight as it was.
+///
+/// # Shapes
+/// - `weight`: `[outputs, inputs]` → `[outputs, inputs]`
+///
+/// # Errors
+/// When the device does not compute in the weight's type.
+pub fn streamed(weight: Tensor<2>) -> Result<Tensor<2>, ShapeError> {
+    let weight = crate::plain(weight);
+    if !crate::fused_block("linear", &weight)? {
+        return Ok(weight);
+    }
+    Ok(Tensor::from_dispatch(<Dispatch as BlockOps>::streamed_weight(weight.into_dispatch())))
+}
+
 /// Applies a linear layer.
 ///
 /// # Shapes

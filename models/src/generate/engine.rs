@@ -1,6 +1,7 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use rayon::prelude::*;
 use rlver_kernels::cache::{Span, Spans};
+use rlver_kernels::linear::{linear, streamed};
 
 use super::{KvCache, Sampler};
 use crate::ModelError;
@@ -46,6 +47,8 @@ pub struct Sampled {
 #[derive(Debug)]
 pub struct Engine {
     model: Qwen2,
+    /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
+    head: Option<Tensor<2>>,
     cache: KvCache,
     rows: Vec<Option<Row>>,
     /// Ids from here on belong to no token and are never sampled.
@@ -71,16 +74,25 @@ impl Engine {
     /// An engine for `rows` sequences of up to `capacity` tokens. `vocabulary` is the number of ids the tokenizer
     /// knows; the model's head may have more rows.
     pub fn new(model: &Qwen2, vocabulary: usize, rows: usize, capacity: usize) -> Engine {
-        let model = model.untracked();
         let cache = KvCache::new(model.config(), rows, capacity, &model.device());
         let vocabulary = vocabulary.min(model.config().vocab_size);
-        Engine { model, cache, rows: (0..rows).map(|_| None).collect(), vocabulary }
+        let rows = (0..rows).map(|_| None).collect();
+        // Weights are laid out anew when they are first needed: an engine may be made long before.
+        Engine { model: model.untracked(), head: None, cache, rows, vocabulary }
     }
 
     /// Takes new weights of the same architecture; open rows forget what they cached.
     pub fn set_model(&mut self, model: &Qwen2) {
         self.model = model.untracked();
+        self.head = None;
         self.rows.iter_mut().flatten().for_each(|row| row.cached = 0);
+    }
+
+    /// Lets go of the weights, so that an optimizer that holds them too can change them in place. The next turn needs
+    /// [`Engine::set_model`] first.
+    pub fn release_model(&mut self) {
+        self.model = self.model.without_weights();
+        self.head = None;
     }
 
     /// Tokens a row can hold.
@@ -153,20 +165,27 @@ impl Engine {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        let head = self.prepare()?;
         let hidden = self.model.forward_cached(&ids, &Spans::new(spans), &mut self.cache)?;
         if ends.is_empty() {
             return Ok(Vec::new());
         }
-        let logits = self.logits(hidden, &ends)?;
+        let logits = logits(hidden, head, &ends)?;
         Ok(self.sample(&ends, &logits))
     }
 
-    fn logits(&self, hidden: Tensor<2>, ends: &[(usize, usize)]) -> Result<Vec<f32>, ModelError> {
-        let positions: Vec<i32> = ends.iter().map(|(_, at)| *at as i32).collect();
-        let data = TensorData::new(positions, [ends.len()]);
-        let last = hidden.clone().select(0, Tensor::<1, Int>::from_data(data, &hidden.device()));
-        let logits = self.model.logits(last)?.into_data();
-        Ok(logits.convert_dtype(burn::tensor::DType::F32).try_into_vec().expect("just converted to f32"))
+    /// Lays new weights out for generation; the vocabulary projection.
+    fn prepare(&mut self) -> Result<Tensor<2>, ModelError> {
+        if let Some(head) = &self.head {
+            return Ok(head.clone());
+        }
+        self.model = self.model.streamed()?;
+        let mut head = self.model.vocabulary_head()?;
+        if self.model.config().tie_word_embeddings {
+            head = streamed(head)?;
+        }
+        self.head = Some(head.clone());
+        Ok(head)
     }
 
     fn sample(&mut self, ends: &[(usize, usize)], logits: &[f32]) -> Vec<Sampled> {
@@ -216,4 +235,13 @@ impl Engine {
     fn row_mut(&mut self, row: RowId) -> &mut Row {
         self.rows[row.0].as_mut().expect("an open row")
     }
+}
+
+/// Logits of the rows that end at `ends`, one row's after another's.
+fn logits(hidden: Tensor<2>, head: Tensor<2>, ends: &[(usize, usize)]) -> Result<Vec<f32>, ModelError> {
+    let positions: Vec<i32> = ends.iter().map(|(_, at)| *at as i32).collect();
+    let data = TensorData::new(positions, [ends.len()]);
+    let last = hidden.clone().select(0, Tensor::<1, Int>::from_data(data, &hidden.device()));
+    let logits = linear(last, head, None)?.into_data();
+    Ok(logits.convert_dtype(burn::tensor::DType::F32).try_into_vec().expect("just converted to f32"))
 }

@@ -1,14 +1,14 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rlver_kernels::attention::attention;
 use rlver_kernels::cache::{Spans, cached_attention, write};
-use rlver_kernels::linear::linear;
+use rlver_kernels::linear::{linear, streamed};
 use rlver_kernels::logprob::{LogProb, linear_logprob};
 use rlver_kernels::norm::rms_norm;
 use rlver_kernels::rotary::{RotaryTable, rotate};
 use rlver_kernels::swiglu::swiglu;
 use rlver_kernels::{Segments, ShapeError};
 
-use super::parameters::shapes;
+use super::parameters::{EMBEDDING, shapes};
 use super::{HeadKind, Packed, Parameter, Qwen2Config, Slot};
 use crate::ModelError;
 use crate::generate::KvCache;
@@ -175,6 +175,38 @@ impl Qwen2 {
         model
     }
 
+    /// The same architecture with every parameter empty: what is left where somebody else needs the memory.
+    pub fn without_weights(&self) -> Qwen2 {
+        Qwen2::skeleton(self.config.clone(), self.head_kind(), &self.device())
+    }
+
+    /// The untracked network for generating: its matrices lie as products with few rows read them fastest. It computes the
+    /// same bits and holds a copy of the weights. The embedding, which is looked up by row, stays as it is.
+    ///
+    /// # Errors
+    /// When the device does not compute in the weights' type.
+    pub fn streamed(&self) -> Result<Qwen2, ModelError> {
+        let mut model = self.untracked();
+        let mut failure = None;
+        model.visit(&mut |name, _, mut slot| {
+            if name != EMBEDDING {
+                slot.map(
+                    |t| t,
+                    |t| {
+                        streamed(t.clone()).unwrap_or_else(|e| {
+                            failure = Some(e);
+                            t
+                        })
+                    },
+                );
+            }
+        });
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(model),
+        }
+    }
+
     /// A copy of the trunk with a value head instead: the start of a critic. The value head starts at zero.
     pub fn to_critic(&self) -> Qwen2 {
         let device = self.device();
@@ -278,7 +310,11 @@ impl Qwen2 {
         }
     }
 
-    fn vocabulary_head(&self) -> Result<Tensor<2>, ModelError> {
+    /// The weight of the vocabulary projection: `[vocab_size, hidden]`.
+    ///
+    /// # Errors
+    /// On a critic, which has none.
+    pub fn vocabulary_head(&self) -> Result<Tensor<2>, ModelError> {
         match &self.head {
             Head::Tied => Ok(self.embed_tokens.clone()),
             Head::Untied { weight } => Ok(weight.clone()),

@@ -48,11 +48,17 @@ impl Slot<'_> {
         }
     }
 
-    /// Replaces the tensor by what `matrix` or `vector` makes of it.
+    /// Replaces the tensor by what `matrix` or `vector` makes of it. Where the network alone held it, the closure does.
     pub fn map(&mut self, vector: impl FnOnce(Tensor<1>) -> Tensor<1>, matrix: impl FnOnce(Tensor<2>) -> Tensor<2>) {
         match self {
-            Slot::Vector(t) => **t = vector(t.clone()),
-            Slot::Matrix(t) => **t = matrix(t.clone()),
+            Slot::Vector(t) => {
+                let empty = Tensor::zeros([0], &t.device());
+                **t = vector(std::mem::replace(*t, empty));
+            }
+            Slot::Matrix(t) => {
+                let empty = Tensor::zeros([0, 0], &t.device());
+                **t = matrix(std::mem::replace(*t, empty));
+            }
         }
     }
 }
@@ -76,12 +82,15 @@ impl Parameter {
     }
 }
 
+/// The embedding's name.
+pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
+
 /// Name and shape of every parameter of a configuration, in checkpoint order.
 pub(crate) fn shapes(config: &Qwen2Config, head: HeadKind) -> Vec<(String, Vec<usize>)> {
     let (h, f) = (config.hidden_size, config.intermediate_size);
     let q = config.num_attention_heads * config.head_dim;
     let kv = config.num_key_value_heads * config.head_dim;
-    let mut all = vec![("model.embed_tokens.weight".to_string(), vec![config.vocab_size, h])];
+    let mut all = vec![(EMBEDDING.to_string(), vec![config.vocab_size, h])];
     for layer in 0..config.num_hidden_layers {
         let mut add = |name: &str, shape: Vec<usize>| all.push((format!("model.layers.{layer}.{name}"), shape));
         add("input_layernorm.weight", vec![h]);

@@ -23,6 +23,8 @@ impl Trainer<'_> {
         metrics: &mut Metrics,
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Error> {
+        // What the engine holds would have to be copied before it is changed.
+        self.engine.release_model();
         let objective = &self.recipe.objective;
         let (temperature, vocabulary) = (self.recipe.rollout.temperature as f32, self.policy.vocabulary());
         let max_tokens = objective.micro_batch_tokens;

@@ -70,7 +70,7 @@ struct Trainer<'a> {
     evaluated_with: Option<Box<dyn UserEngine>>,
     train_profiles: ProfileSet,
     eval_profiles: ProfileSet,
-    /// Tokenizer and chat format; its network is refreshed from `learner` before each rollout.
+    /// Tokenizer and chat format; the weights are `learner`'s.
     policy: Policy,
     learner: Learner,
     critic: Option<Learner>,
@@ -104,7 +104,7 @@ impl<'a> Trainer<'a> {
         }
         let eval_profiles = load_profiles(&recipe.eval.profiles, ProfileSet::builtin_heldout)?;
         let device = DeviceChoice::parse(&recipe.run.device).expect("checked with the recipe").open();
-        let policy = policy_source::load_policy(&recipe.model.policy, &recipe.model.revision, &device)?;
+        let mut policy = policy_source::load_policy(&recipe.model.policy, &recipe.model.revision, &device)?;
         let mut learner = Learner { model: policy.model.clone(), optimizer: AdamW::new(&recipe.optimizer) };
         let mut critic = recipe.has_critic().then(|| load_critic(recipe, &policy, &device)).transpose()?;
         let reference = (recipe.objective.kl != KlUse::None).then(|| policy.model.clone());
@@ -146,6 +146,7 @@ impl<'a> Trainer<'a> {
             train_profiles.len(),
             eval_profiles.len(),
         )));
+        policy.model = policy.model.without_weights();
         Ok(Trainer {
             recipe,
             folder,
