@@ -9,7 +9,7 @@ use super::Ended;
 /// `rlver plan`: what a recipe will need, before anything is loaded.
 ///
 /// Memory by part, tokens and time per step, disk, and whether it fits; if not, which keys to change. Times come from ten
-/// seconds of computing on the device.
+/// seconds of computing on the device. A Hugging Face id that is not here yet is downloaded first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The recipe file.

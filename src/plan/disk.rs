@@ -24,7 +24,7 @@ impl Disk {
         let parameters = networks.policy.num_parameters() as u64;
         let checkpoint_bytes = 12 * (parameters + networks.critic_parameters() as u64);
         let c = &recipe.checkpoint;
-        let written = if c.episodes_every == 0 { 0 } else { recipe.run.steps / c.episodes_every };
+        let written = recipe.run.steps.checked_div(c.episodes_every).unwrap_or(0);
         Disk {
             checkpoint_bytes,
             checkpoints_bytes: checkpoint_bytes * (c.keep as u64 + 1),

@@ -48,6 +48,11 @@ fn every_stage_is_measured_in_a_process_of_its_own() {
 fn what_cannot_be_measured_is_said() {
     bench(&["--shape", "h=30,heads=4,kv=2"]).refused(&["h = 30", "head width", "expected small"]);
     bench(&["--stage", "decoding"]).refused(&["decoding", "decode-8"]);
-    bench(&["--shape", "h=32,heads=2,kv=1,vocab=300", "--stage", "step"]).refused(&["step", "its message is above"]);
+    // The process that measures says why it cannot, below what was being done.
+    let small = bench(&["--shape", "h=32,heads=2,kv=1,vocab=300", "--stage", "step"]);
+    assert_eq!(small.code, Some(1), "{small:?}");
+    for part in ["vocab = 300 has no room", "error: the process that measures step", "its message is above"] {
+        assert!(small.err.contains(part), "{part}: {small:?}");
+    }
     bench(&["--device", "gpu"]).refused(&["expected flex"]);
 }
