@@ -196,8 +196,8 @@ fn people_whose_story_is_told_can_still_be_heard() {
             let mut line = String::new();
             for user in [&mut quoted, &mut unquoted] {
                 user.opening().unwrap();
-                for _ in 0..2 {
-                    line = user.respond(neutral).unwrap().line;
+                for reply in neutral {
+                    line = user.respond(reply).unwrap().line;
                 }
             }
             // Some hold back what they would have said; nothing can be quoted then.
