@@ -173,14 +173,14 @@ fn people_whose_story_is_told_can_still_be_heard() {
             include_str!("../assets/builtin_user/voice.zh.toml"),
             "你刚才说：",
             "我在听，你慢慢说。",
-            "这事不容易。",
+            ["这件事听着就不容易。", "你说的我都记下了。"],
         ),
         (
             Language::En,
             include_str!("../assets/builtin_user/voice.en.toml"),
             "You told me: ",
             "I am listening.",
-            "This is not easy.",
+            ["This is not an easy thing.", "I took in all of that."],
         ),
     ];
     let mut heard = 0;
