@@ -172,18 +172,18 @@ fn people_whose_story_is_told_can_still_be_heard() {
             Language::Zh,
             include_str!("../assets/builtin_user/voice.zh.toml"),
             "你刚才说：",
-            "我在听，你慢慢说。",
+            "我在听，你慢慢说，想说多久都可以。",
             ["这件事听着就不容易。", "你说的我都记下了。"],
         ),
         (
             Language::En,
             include_str!("../assets/builtin_user/voice.en.toml"),
             "You told me: ",
-            "I am listening.",
+            "I am here and I am listening, take all the time you need.",
             ["This is not an easy thing.", "I took in all of that."],
         ),
     ];
-    let mut heard = 0;
+    let (mut heard, mut pleased) = (0, 0);
     for (language, bank, opener, listening, neutral) in banks {
         let bank: toml::Table = bank.parse().unwrap();
         let more: Vec<&str> = bank["more"]["say"].as_array().unwrap().iter().map(|s| s.as_str().unwrap()).collect();
@@ -202,11 +202,14 @@ fn people_whose_story_is_told_can_still_be_heard() {
             }
             // Some hold back what they would have said; nothing can be quoted then.
             let Some(said) = more.iter().find(|m| line.contains(m.trim_end_matches(['.', '。']))) else { continue };
-            let with = quoted.respond(&format!("{opener}{said} {listening}")).unwrap().appraisal.change;
+            let clause = said.split([',', '，', '。', '.']).next().unwrap();
+            let with = quoted.respond(&format!("{opener}{clause}. {listening}")).unwrap().appraisal.change;
             let without = unquoted.respond(listening).unwrap().appraisal.change;
-            assert!(with > without, "{}: {with} with {said:?} quoted, {without} without", person.id);
+            assert!(with >= without, "{}: {with} with {clause:?} quoted, {without} without", person.id);
             heard += 1;
+            pleased += usize::from(with > without);
         }
     }
+    assert!(2 * pleased > heard, "only {pleased} of {heard} people cared to be heard");
     assert!(heard > 40, "only {heard} people said how things are now");
 }
