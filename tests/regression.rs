@@ -213,3 +213,18 @@ fn people_whose_story_is_told_can_still_be_heard() {
     assert!(2 * pleased > heard, "only {pleased} of {heard} people cared to be heard");
     assert!(heard > 40, "only {heard} people said how things are now");
 }
+
+/// What a program had started went on after the program itself had ended, although the page on evaluation said otherwise.
+#[cfg(unix)]
+#[test]
+fn what_a_finished_program_started_is_ended_with_it() {
+    use rlver::evaluate::retention::{Case, CodeRunner};
+    let folder = tempfile::tempdir().unwrap();
+    let late = folder.path().join("late");
+    let case: Case = serde_json::from_value(serde_json::json!({"input": "", "output": "8"})).unwrap();
+    let runner = CodeRunner::new("sh {file}", std::time::Duration::from_secs(30)).unwrap();
+    let program = format!("(sleep 1; echo > '{}') &\necho 8\n", late.display());
+    assert_eq!(runner.run(&program, &[case]).unwrap(), [true]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(!late.exists(), "a child of the program outlived it");
+}

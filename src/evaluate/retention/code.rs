@@ -147,6 +147,8 @@ impl CodeRunner {
         let until = Instant::now() + self.limit;
         loop {
             if let Ok(Some(status)) = child.try_wait() {
+                // What it started may go on without it.
+                end_group(child);
                 let length = std::fs::metadata(output).map_or(0, |meta| meta.len());
                 return Some(status.success() && length <= LONGEST_OUTPUT);
             }
@@ -162,13 +164,18 @@ impl CodeRunner {
 
 /// Ends a program and, on Unix, what it started: they share a process group of their own.
 fn end(child: &mut Child) {
+    end_group(child);
+    // It may have ended by itself in between.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Ends what is left of a program's process group.
+fn end_group(child: &Child) {
     if cfg!(unix) {
         let kill = format!("kill -s KILL -- -{}", child.id());
         let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
     }
-    // It may have ended by itself in between.
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// A fresh folder, gone with this value.

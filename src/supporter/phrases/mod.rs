@@ -4,7 +4,7 @@
 mod en;
 mod zh;
 
-use super::plan::Fault;
+use super::plan::{Fault, ReplyPlan};
 use crate::dialogue::{Language, Strategy};
 
 /// All patterns of one language.
@@ -25,8 +25,10 @@ pub(super) struct Bank {
     pub(super) keyed_thoughts: &'static [&'static str],
     /// Beginnings of a thought that name only the feeling.
     pub(super) plain_thoughts: &'static [&'static str],
-    good: fn(Strategy) -> &'static Wording,
-    poor: fn(Fault) -> &'static PoorWording,
+    /// By strategy, as [`ReplyPlan::MAIN`] orders them.
+    good: [&'static Wording; ReplyPlan::MAIN.len()],
+    /// By fault, as [`Fault`] orders them.
+    poor: [&'static PoorWording; 7],
     /// Fewest and most characters (zh) or words (en) of a good reply.
     pub(super) shortest: usize,
     pub(super) longest: usize,
@@ -70,13 +72,14 @@ impl Bank {
         }
     }
 
-    /// The patterns of a strategy of [`ReplyPlan::MAIN`](crate::supporter::ReplyPlan::MAIN).
+    /// The patterns of a strategy of [`ReplyPlan::MAIN`]; any other is spoken as comfort.
     pub(super) fn wording(&self, strategy: Strategy) -> &'static Wording {
-        (self.good)(strategy)
+        let place = |wanted| ReplyPlan::MAIN.iter().position(|s| *s == wanted);
+        self.good[place(strategy).or(place(Strategy::Comfort)).expect("comfort is a main strategy")]
     }
 
     pub(super) fn poor(&self, fault: Fault) -> &'static PoorWording {
-        (self.poor)(fault)
+        self.poor[fault as usize]
     }
 
     /// Two sentences, one after the other.

@@ -1,17 +1,6 @@
 use crate::supporter::phrases::PoorWording;
-use crate::supporter::plan::Fault;
 
-pub(super) fn poor(fault: Fault) -> &'static PoorWording {
-    match fault {
-        Fault::Dismissal => &DISMISSAL,
-        Fault::Blame => &BLAME,
-        Fault::Formula => &FORMULA,
-        Fault::Lecture => &LECTURE,
-        Fault::OtherSubject => &OTHER_SUBJECT,
-        Fault::Curt => &CURT,
-        Fault::Cheer => &CHEER,
-    }
-}
+pub(super) static POOR: [&PoorWording; 7] = [&DISMISSAL, &BLAME, &FORMULA, &LECTURE, &OTHER_SUBJECT, &CURT, &CHEER];
 
 static DISMISSAL: PoorWording = PoorWording {
     texts: &[

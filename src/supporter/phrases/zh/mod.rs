@@ -1,9 +1,8 @@
 mod poor;
 
-use poor::poor;
+use poor::POOR;
 
 use super::{Bank, Feeling, Wording};
-use crate::dialogue::Strategy;
 
 pub(super) static BANK: Bank = Bank {
     keyed_openers: &[
@@ -69,8 +68,19 @@ pub(super) static BANK: Bank = Bank {
         "感觉得到那种{feeling}。",
         "对方应该有些{feeling}。",
     ],
-    good,
-    poor,
+    good: [
+        &BOTH_SIDES,
+        &ADVICE,
+        &ANALYSE_OTHERS,
+        &GUIDE_REFLECTION,
+        &PRAISE,
+        &LISTEN,
+        &EMPATHY,
+        &EXONERATE,
+        &COMFORT,
+        &QUESTION,
+    ],
+    poor: POOR,
     shortest: 15,
     longest: 60,
     shortest_quote: 4,
@@ -78,21 +88,6 @@ pub(super) static BANK: Bank = Bank {
     separator: "",
     measure: |text| text.chars().count(),
 };
-
-fn good(strategy: Strategy) -> &'static Wording {
-    match strategy {
-        Strategy::BothSides => &BOTH_SIDES,
-        Strategy::Advice => &ADVICE,
-        Strategy::AnalyseOthers => &ANALYSE_OTHERS,
-        Strategy::GuideReflection => &GUIDE_REFLECTION,
-        Strategy::PraiseActions => &PRAISE,
-        Strategy::WillingToListen => &LISTEN,
-        Strategy::NameFeeling => &EMPATHY,
-        Strategy::Exonerate => &EXONERATE,
-        Strategy::Question => &QUESTION,
-        _ => &COMFORT,
-    }
-}
 
 static BOTH_SIDES: Wording = Wording {
     openers: &[
