@@ -410,6 +410,7 @@ fn bench_sample(b: &Bench) {
 }
 
 fn main() {
+    rlver_kernels::keep_freed_memory();
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
     let samples = std::env::var("RLVER_BENCH_SAMPLES").ok().and_then(|s| s.parse().ok()).unwrap_or(7);
     let bench = Bench { filter, samples };

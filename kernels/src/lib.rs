@@ -32,6 +32,7 @@ mod error;
 pub mod gae;
 pub mod linear;
 pub mod logprob;
+mod memory;
 pub mod norm;
 pub mod ops;
 pub mod ppo;
@@ -50,6 +51,7 @@ use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Device, Tensor};
 
 pub use error::ShapeError;
+pub use memory::keep_freed_memory;
 pub use segments::Segments;
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
