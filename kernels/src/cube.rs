@@ -75,7 +75,7 @@ pub(crate) fn arg(t: &CubeTensor) -> BufferArg {
 }
 
 /// The element type a kernel is compiled for.
-pub(crate) fn element(dtype: DType) -> cubecl::ir::ElemType {
+pub(crate) fn element(dtype: DType) -> ElemType {
     dtype_to_storage_type(dtype)
 }
 

@@ -22,7 +22,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    let rounded = x * std::f32::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
     let r = (x - n * LN2_HI) - n * LN2_LO;
     // Taylor series to the 7th power; |r| <= ln(2)/2.
     let p = 1.0 / 5040.0;
@@ -33,7 +34,9 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 0.5;
     let p = p * r + 1.0;
     let p = p * r + 1.0;
-    f32::from_bits((p.to_bits() as i32).wrapping_add((n as i32) << 23) as u32)
+    // The low bits of `rounded` are the integer, and the others leave the word. (`n as i32` saturates, for which the
+    // compiler would take the vector apart.)
+    f32::from_bits(p.to_bits().wrapping_add(rounded.to_bits() << 23))
 }
 
 /// Largest element; `f32::NEG_INFINITY` when empty.
@@ -66,6 +69,21 @@ pub(crate) fn sum(n: usize, mut f: impl FnMut(usize) -> f32) -> f32 {
         *acc += f(whole + lane);
     }
     lanes.iter().sum()
+}
+
+/// Asks for the memory of `values[range]`, as far as it exists, before it is needed. Worth it where the processor cannot
+/// guess: many short runs at a distance.
+#[inline(always)]
+pub(crate) fn prefetch(values: &[f32], range: std::ops::Range<usize>) {
+    const LINE: usize = 16;
+    #[cfg(target_arch = "x86_64")]
+    for line in values.get(range.start..range.end.min(values.len())).unwrap_or(&[]).chunks(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the address lies within `values`.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, range, LINE);
 }
 
 /// A read-only strided matrix view.
@@ -109,10 +127,10 @@ pub(crate) enum Store {
 /// Up to this many results, `gemm` adds products of adjacent rows and columns across vector lanes.
 const LARGEST_HORIZONTAL: usize = 16 * 16;
 
-/// Up to this many rows and columns, `gemm` cuts the depth at [`SHORTEST_BLOCK`], beyond as the CPU's caches suggest.
+/// Up to this many rows and columns, `gemm` cuts the depth at [`DEPTH_BLOCK`], beyond as the CPU's caches suggest.
 const LARGEST_UNPLANNED: usize = 64;
-/// Depths up to this stay whole whatever the caches are.
-const SHORTEST_BLOCK: usize = 512;
+/// Depths up to this stay whole whatever the caches are; narrow products are cut after as many.
+pub(crate) const DEPTH_BLOCK: usize = 512;
 
 /// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
 ///
@@ -153,11 +171,11 @@ pub(crate) fn matmul(
         }
         return;
     }
-    if n > 1 && n <= LARGEST_UNPLANNED && k > SHORTEST_BLOCK {
+    if n > 1 && n <= LARGEST_UNPLANNED && k > DEPTH_BLOCK {
         // The number of rows would decide where the sum over the depth is cut.
-        for from in (0..k).step_by(SHORTEST_BLOCK) {
+        for from in (0..k).step_by(DEPTH_BLOCK) {
             let store = if from == 0 { store } else { Store::Add };
-            let depth = SHORTEST_BLOCK.min(k - from);
+            let depth = DEPTH_BLOCK.min(k - from);
             let a = View { data: &a.data[from * a.col_stride..], ..a };
             let b = View { data: &b.data[from * b.row_stride..], ..b };
             matmul([m, n, depth], dst, dst_stride, store, a, b, scale, threads);

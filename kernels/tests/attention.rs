@@ -283,3 +283,30 @@ fn spans_beyond_the_capacity_are_refused() {
     let spans = Spans::new(vec![Span { row: 0, start: 3, length: 2 }]);
     assert!(write(keys, new, &spans).is_err());
 }
+
+/// Training compares the log-probability of a sampled token with the one it recomputes: on the CPU they are to be the
+/// same number, so a token decoded alone gets the bits of the packed pass. Lengths lie around every block of the code.
+#[test]
+fn one_decoded_token_has_the_bits_of_packed_attention_on_flex() {
+    if !on_flex() {
+        return;
+    }
+    for (heads, kv_heads) in [(1, 1), (3, 3), (4, 2), (7, 1), (14, 2), (20, 1)] {
+        for d in [8, 24, 32, 64, 96] {
+            for length in [1, 2, 8, 9, 33, 65, 511, 512, 513, 1030] {
+                let plain = |n: usize, h: usize, seed: u64| {
+                    let data = TensorData::new(values(n * h * d, seed, 1.0), [n, h, d]);
+                    Tensor::<3>::from_data(data, &plain_device())
+                };
+                let (k, v) = (plain(length, kv_heads, 1), plain(length, kv_heads, 2));
+                let q = plain(length, heads, 3);
+                let packed = attention(q.clone(), k.clone(), v.clone(), &Segments::from_lengths([length])).unwrap();
+                let spans = Spans::new(vec![Span { row: 0, start: length - 1, length: 1 }]);
+                let last = |t: Tensor<3>| t.narrow(0, length - 1, 1);
+                let cached = cached_attention(last(q), k.unsqueeze::<4>(), v.unsqueeze::<4>(), &spans).unwrap();
+                let what = format!("{heads} heads, {kv_heads} of keys, width {d}, {length} tokens");
+                same_bits(&what, &read(&cached), &read(&last(packed)));
+            }
+        }
+    }
+}

@@ -56,9 +56,6 @@ pub(crate) struct Work {
 
 #[cfg_attr(not(feature = "cubecl"), allow(dead_code))]
 impl Work {
-    /// Numbers per item in [`Work::encode`].
-    pub(crate) const WIDTH: usize = 7;
-
     /// The items as the kernel reads them.
     pub(crate) fn encode(items: &[Work]) -> Vec<i32> {
         let number = |n: usize| i32::try_from(n).expect("positions of tensors that fit the device");

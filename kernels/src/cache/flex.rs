@@ -1,5 +1,6 @@
 use rayon::prelude::*;
 
+use super::decode::Decode;
 use super::{Slots, Span, Spans};
 use crate::attention::block::{Block, ROWS};
 use crate::simd::View;
@@ -71,17 +72,25 @@ fn single(
     scores: &mut Vec<f32>,
 ) {
     let (kv_width, group) = (kv_heads * head_dim, heads / kv_heads);
+    let (cached, seen) = (span.row * capacity * kv_width, span.start + 1);
+    if Decode::fits(seen, head_dim) {
+        let (keys, values, width) = (&keys[cached..], &values[cached..], heads * head_dim);
+        let (q, out) = (&q[..width], &mut out[..width]);
+        if (Decode { q, keys, values, seen, kv_heads, head_dim, out, scratch: scores }).run() {
+            return;
+        }
+    }
     let rows = group.max(2);
     let mut local = vec![0.0; rows * head_dim];
     for kv_head in 0..kv_heads {
-        let kv = span.row * capacity * kv_width + kv_head * head_dim;
+        let kv = cached + kv_head * head_dim;
         let at = kv_head * group * head_dim;
         let block = Block {
             q: View::rows(&q[at..], if group == 1 { 0 } else { head_dim }),
             rows,
             k: View::rows(&keys[kv..], kv_width),
             v: View::rows(&values[kv..], kv_width),
-            first_visible: span.start + 1,
+            first_visible: seen,
             step: 0,
             head_dim,
         };

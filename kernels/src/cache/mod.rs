@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cubecl")]
 pub(crate) mod cube;
+mod decode;
 pub(crate) mod flex;
 mod reference;
 

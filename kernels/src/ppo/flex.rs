@@ -22,12 +22,28 @@ pub(crate) struct Tokens<'a> {
     pub(crate) importance: Option<&'a [f32]>,
 }
 
-/// [`LANES`] numbers from `at` on; zeros beyond the end, which a weight of 0 makes a masked token.
-#[inline(always)]
-fn lanes(of: &[f32], at: usize) -> [f32; LANES] {
-    match of.get(at..at + LANES).and_then(|s| s.try_into().ok()) {
-        Some(whole) => whole,
-        None => std::array::from_fn(|l| of.get(at + l).copied().unwrap_or(0.0)),
+/// Inputs of a task, in blocks of [`LANES`].
+struct Blocks<'a, const K: usize> {
+    whole: [&'a [[f32; LANES]]; K],
+    /// What is left, filled up with zeros: a weight of 0 makes a masked token.
+    rest: [[f32; LANES]; K],
+}
+
+impl<'a, const K: usize> Blocks<'a, K> {
+    #[inline(always)]
+    fn new(inputs: [&'a [f32]; K], from: usize, n: usize) -> Blocks<'a, K> {
+        let cut = inputs.map(|input| input[from..from + n].as_chunks());
+        let rest = cut.map(|(_, rest)| {
+            let mut lanes = [0.0; LANES];
+            lanes[..rest.len()].copy_from_slice(rest);
+            lanes
+        });
+        Blocks { whole: cut.map(|(whole, _)| whole), rest }
+    }
+
+    #[inline(always)]
+    fn get(&self, i: usize) -> [&[f32; LANES]; K] {
+        if i < self.whole[0].len() { self.whole.map(|w| &w[i]) } else { self.rest.each_ref() }
     }
 }
 
@@ -97,12 +113,14 @@ impl<P: Fn(f32) -> (f32, f32)> NullaryFnOnce for PolicyChunk<'_, P> {
         let (low, high) = (1.0 - config.clip_low, 1.0 + config.clip_high);
         let ceiling = config.dual_clip.unwrap_or(f32::INFINITY);
         let mut sums = [[0f32; LANES]; PPO_SUMS];
+        let Tokens { logprob, entropy, old, advantage, weight, reference, importance } = tokens;
+        let weighted = importance.is_some();
+        // Absent inputs are replaced by another and not looked at.
+        let inputs =
+            [logprob, entropy, old, advantage, weight, reference.unwrap_or(logprob), importance.unwrap_or(weight)];
+        let blocks = Blocks::new(inputs, from, slopes.len());
         for (i, slopes) in slopes.chunks_mut(LANES).enumerate() {
-            let at = from + i * LANES;
-            let [logprob, entropy, old] = [tokens.logprob, tokens.entropy, tokens.old].map(|s| lanes(s, at));
-            let [advantage, weight] = [tokens.advantage, tokens.weight].map(|s| lanes(s, at));
-            let reference = tokens.reference.map_or(logprob, |s| lanes(s, at));
-            let importance = tokens.importance.map_or([1.0; LANES], |s| lanes(s, at));
+            let [logprob, entropy, old, advantage, weight, reference, importance] = blocks.get(i);
             let mut out = [[0f32; LANES]; PPO_SUMS + 1];
             for l in 0..LANES {
                 // Selections, not products, decide what a masked token contributes: it may hold NaN.
@@ -122,13 +140,14 @@ impl<P: Fn(f32) -> (f32, f32)> NullaryFnOnce for PolicyChunk<'_, P> {
                 let slope = if flat { 0.0 } else { free };
                 let (kl, kl_slope) = penalty(reference[l] - logprob[l]);
                 let bonus = config.entropy_coef * entropy[l];
-                out[0][l] = keep(weight[l] * (importance[l] * surrogate - bonus + kl));
+                let importance = if weighted { importance[l] } else { 1.0 };
+                out[0][l] = keep(weight[l] * (importance * surrogate - bonus + kl));
                 out[1][l] = keep(if is_clipped { 1.0 } else { 0.0 });
                 out[2][l] = keep(if is_lower { 1.0 } else { 0.0 });
                 out[3][l] = keep(-log_ratio);
                 out[4][l] = keep(ratio - 1.0 - log_ratio);
                 out[5][l] = keep(ratio);
-                out[6][l] = keep(weight[l] * (importance[l] * slope + kl_slope));
+                out[6][l] = keep(weight[l] * (importance * slope + kl_slope));
             }
             for (sums, out) in sums.iter_mut().zip(&out).take(PPO_SUMS - 1) {
                 for l in 0..LANES {
@@ -174,8 +193,9 @@ impl NullaryFnOnce for ValueChunk<'_> {
     fn call(self) -> [f32; VALUE_SUMS] {
         let ValueChunk { inputs, clip, from, slopes } = self;
         let mut sums = [[0f32; LANES]; VALUE_SUMS];
+        let blocks = Blocks::new(inputs, from, slopes.len());
         for (i, slopes) in slopes.chunks_mut(LANES).enumerate() {
-            let [values, old, returns, weight] = inputs.map(|s| lanes(s, from + i * LANES));
+            let [values, old, returns, weight] = blocks.get(i);
             let mut out = [0f32; LANES];
             for l in 0..LANES {
                 let masked = weight[l] == 0.0;

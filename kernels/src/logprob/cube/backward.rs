@@ -9,6 +9,9 @@ use crate::cube::{Limits, arg, cast, cube_count, dims, element, empty, zeros};
 const SCRATCH: usize = 16 << 20;
 /// Hidden rows whose logits are in the scratch buffer at once.
 const BLOCK: usize = 4096;
+/// Columns whose logits are there at once: an upper bound of the depth that one cube adds up. Software Vulkan ends a
+/// kernel's loops after 65,535 rounds in all.
+const CHUNK: usize = 1 << 14;
 
 pub(crate) mod kernels {
     use super::*;
@@ -104,7 +107,7 @@ pub(crate) fn backward(
     let grid = Grid::choose(Limits::of(client));
     let block = BLOCK.min(n);
     if n > 0 && (need_hidden || need_weight) {
-        let chunk = (SCRATCH / block).min(vocabulary);
+        let chunk = (SCRATCH / block).min(CHUNK).min(vocabulary);
         let dz = empty(hidden, [block, chunk], DType::F32);
         let inverse_temperature = 1.0 / temperature;
         for row in (0..n).step_by(block) {
