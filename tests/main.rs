@@ -22,3 +22,5 @@ mod rules;
 mod supporter;
 mod tensors;
 mod tiny;
+#[cfg(feature = "wgpu")]
+mod wgpu;

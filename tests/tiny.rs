@@ -70,6 +70,13 @@ fn config(rows: usize, initializer_range: f64) -> Qwen2Config {
     Qwen2Config::from_json(Path::new("tiny"), json.to_string().as_bytes()).expect("a valid configuration")
 }
 
+/// The device that parity is tested on: `RLVER_TEST_DEVICE`, Flex by default; others need their cargo feature.
+pub(crate) fn test_device() -> Device {
+    let name = std::env::var("RLVER_TEST_DEVICE").unwrap_or_default();
+    let name = if name.is_empty() { "flex" } else { &name };
+    rlver::device::DeviceChoice::parse(name).unwrap_or_else(|e| panic!("RLVER_TEST_DEVICE={name}: {e}")).open()
+}
+
 /// An untrained policy network. All states share a direction, along which the head favours `<|im_end|>` (a few percent
 /// per token, so that replies end at different lengths) and the extra rows beyond the tokenizer (the likeliest of all).
 pub(crate) fn network(tokenizer: &Tokenizer) -> Qwen2 {

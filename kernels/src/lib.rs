@@ -103,7 +103,8 @@ pub(crate) fn plain<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
 }
 
-fn is_flex(device: &Device) -> bool {
+/// Whether the device is Flex, the CPU without CubeCL.
+pub fn is_flex(device: &Device) -> bool {
     matches!(device.as_dispatch(), DispatchDevice::Flex(_))
 }
 

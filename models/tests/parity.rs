@@ -8,6 +8,20 @@ use rlver_models::generate::{Engine, Sampler, SamplingSettings};
 use rlver_models::qwen2::{HeadKind, Packed, Parameter, Qwen2};
 use rlver_models::weights;
 
+/// `RLVER_TEST_DEVICE`: `flex` (the default), `wgpu`, `cpu` or `cuda`; the last three need the cargo feature.
+fn device() -> Device {
+    match std::env::var("RLVER_TEST_DEVICE").as_deref() {
+        Err(_) | Ok("" | "flex") => Device::flex(),
+        #[cfg(feature = "wgpu")]
+        Ok("wgpu") => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cpu")]
+        Ok("cpu") => Device::cpu(),
+        #[cfg(feature = "cuda")]
+        Ok("cuda") => Device::cuda(0),
+        Ok(other) => panic!("RLVER_TEST_DEVICE={other}: no such device in this build; add the cargo feature"),
+    }
+}
+
 const MODELS: [&str; 2] = ["qwen2_tiny_tied", "qwen2_tiny_untied"];
 
 fn folder(name: &str) -> PathBuf {
@@ -64,7 +78,7 @@ fn worst(ours: &[f32], golden: &[f64], mask: &[Vec<bool>]) -> f64 {
 }
 
 fn load(name: &str, head: HeadKind) -> Qwen2 {
-    weights::load(&folder(name), head, &Device::flex()).unwrap()
+    weights::load(&folder(name), head, &device()).unwrap()
 }
 
 #[test]
@@ -137,7 +151,7 @@ fn critic_values_match() {
         let (golden, mut critic) = (Golden::load(name), load(name, HeadKind::Vocabulary).to_critic());
         critic.visit(&mut |name, shape, mut slot| {
             if name.starts_with("score.") {
-                slot.set(golden.get(name).iter().map(|v| *v as f32).collect(), shape, &Device::flex());
+                slot.set(golden.get(name).iter().map(|v| *v as f32).collect(), shape, &device());
             }
         });
         let (ids, mask) = golden.batch();

@@ -24,10 +24,12 @@ use crate::train::{Sample, Stage, TrainRow};
 use run::Run;
 
 /// How an audit is done.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AuditOptions {
     /// Leave out the log-probabilities, which take a forward pass over every recorded token.
     pub skip_logprobs: bool,
+    /// Device that log-probabilities and values are computed on; empty means the run's own.
+    pub device: String,
 }
 
 /// What was checked in one file of episodes; 0 means that there was nothing to check or nothing to check it with.
@@ -96,11 +98,11 @@ pub fn audit(
     report: &mut dyn FnMut(&FileReport),
     note: &mut dyn FnMut(String),
 ) -> Result<Vec<FileReport>, AuditError> {
-    let mut run = Run::open(folder, note)?;
+    let mut run = Run::open(folder, &options.device, note)?;
     let mut reports = Vec::new();
     for (name, kind) in run.files()? {
         for file in run.stage(&name, kind, note)? {
-            let checked = file.check(&run, options, note)?;
+            let checked = file.check(&run, &options, note)?;
             report(&checked);
             reports.push(checked);
         }
@@ -158,7 +160,7 @@ struct Check<'a> {
 }
 
 impl File {
-    fn check(&self, run: &Run, options: AuditOptions, note: &mut dyn FnMut(String)) -> Result<FileReport, AuditError> {
+    fn check(&self, run: &Run, options: &AuditOptions, note: &mut dyn FnMut(String)) -> Result<FileReport, AuditError> {
         let dialogues = self.held.episodes.len();
         let mut report = FileReport { file: self.name.clone(), dialogues, ..FileReport::default() };
         let check = Check { run, file: self };

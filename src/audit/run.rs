@@ -38,9 +38,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn open(root: &Path, note: &mut dyn FnMut(String)) -> Result<Run, Error> {
+    /// `device` is the run's own when empty.
+    pub(super) fn open(root: &Path, device: &str, note: &mut dyn FnMut(String)) -> Result<Run, Error> {
         let recipe_file = root.join("recipe.toml");
-        let recipe = Recipe::load(&recipe_file, &[])?;
+        let elsewhere = if device.is_empty() { vec![] } else { vec![format!("run.device={device}")] };
+        let recipe = Recipe::load(&recipe_file, &elsewhere)?;
         let folder = RunFolder::existing(root);
         let device = DeviceChoice::parse(&recipe.run.device).expect("checked with the recipe").open();
         let train = load_profiles(&recipe.user.profiles, ProfileSet::builtin_train)?

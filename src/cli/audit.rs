@@ -16,10 +16,13 @@ pub(crate) struct Args {
     /// Leave out log-probabilities and values, which take a forward pass over every token.
     #[arg(long)]
     skip_logprobs: bool,
+    /// Compute them on this device instead of the run's own: flex, cuda, vulkan, wgpu or cpu.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    device: String,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Ended> {
-    let options = AuditOptions { skip_logprobs: args.skip_logprobs };
+    let options = AuditOptions { skip_logprobs: args.skip_logprobs, device: args.device };
     let mut finished = Vec::new();
     let result = audit::audit(&args.run, options, &mut |report| finished.push(report.clone()), &mut |note| {
         super::tell(format_args!("note: {note}"))

@@ -14,7 +14,7 @@ use crate::llm_user::server::Server;
 use crate::tiny::{self, Home};
 
 fn check(run: &Path, skip_logprobs: bool) -> Result<Vec<FileReport>, AuditError> {
-    audit(run, AuditOptions { skip_logprobs }, &mut |_| {}, &mut |_| {})
+    audit(run, AuditOptions { skip_logprobs, ..AuditOptions::default() }, &mut |_| {}, &mut |_| {})
 }
 
 /// Every place in a JSON value that holds no other: its path and the value there.

@@ -140,7 +140,9 @@ fn advantages_beside_greedy_dialogues_and_through_users_words_are_derived() {
     let line = text.lines().position(second).expect("somebody talks for two turns");
     let before = edit(&file, line, "/rows/0/segments/2/values/0", Value::from(7.5));
     let check = |options| audit(&run, options, &mut |_| {}, &mut |_| {}).unwrap_err().to_string();
-    assert!(check(AuditOptions { skip_logprobs: true }).contains("an advantage is recorded"));
+    assert!(
+        check(AuditOptions { skip_logprobs: true, ..AuditOptions::default() }).contains("an advantage is recorded")
+    );
     assert!(check(AuditOptions::default()).contains("a value is recorded as 7.5"));
     std::fs::write(&file, before).unwrap();
 }

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use rlver::recipe::{OptimizerSection, Recipe};
 use rlver::train::{AdamW, GradientSum};
 use rlver_models::qwen2::{HeadKind, Packed, Qwen2};
 use rlver_models::weights;
 use safetensors::{Dtype, SafeTensors};
+
+use crate::tiny::test_device;
 
 type Golden = BTreeMap<String, (Vec<usize>, Vec<f64>)>;
 
@@ -54,7 +56,7 @@ fn one_step_matches_torch() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tests/fixtures");
     for name in ["qwen2_tiny_tied", "qwen2_tiny_untied"] {
         let golden = golden(&fixtures.join(name));
-        let mut model = weights::load(&fixtures.join(name), HeadKind::Vocabulary, &Device::flex()).unwrap();
+        let mut model = weights::load(&fixtures.join(name), HeadKind::Vocabulary, &test_device()).unwrap();
         let settings = OptimizerSection {
             betas: [0.9, 0.95],
             eps: 1e-8,
@@ -90,7 +92,7 @@ fn one_step_matches_torch() {
 fn gradients_are_clipped_by_their_global_norm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tests/fixtures/qwen2_tiny_untied");
     let golden = golden(&folder);
-    let start = weights::load(&folder, HeadKind::Vocabulary, &Device::flex()).unwrap();
+    let start = weights::load(&folder, HeadKind::Vocabulary, &test_device()).unwrap();
     let values = |model: &Qwen2| -> Vec<f64> {
         model.parameters().iter().flat_map(|(_, p)| p.values()).map(f64::from).collect()
     };

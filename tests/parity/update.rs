@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use burn::tensor::Device;
 use rlver::objective::{Aggregation, KlClamp, KlEstimator};
 use rlver::recipe::{KlUse, ObjectiveSection, OptimizerSection, Recipe, RewardPlacement};
 use rlver::rollout::Episode;
@@ -13,6 +12,8 @@ use rlver::train::{
 };
 use rlver_models::qwen2::{HeadKind, Qwen2};
 use rlver_models::weights;
+
+use crate::tiny::test_device;
 
 use super::double::{Matrix, Parameters, Sizes, Tape};
 
@@ -228,7 +229,7 @@ fn widen(lists: &[Vec<f32>]) -> Vec<Vec<f64>> {
 /// Policy and critic on the device; the critic's head is not zero, or its trunk would get no gradient.
 fn networks() -> (Qwen2, Qwen2) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tests/fixtures/qwen2_tiny_untied");
-    let device = Device::flex();
+    let device = test_device();
     let policy = weights::load(&folder, HeadKind::Vocabulary, &device).unwrap();
     let mut critic = policy.to_critic();
     critic.visit(&mut |name, shape, mut slot| {

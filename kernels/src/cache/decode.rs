@@ -190,8 +190,9 @@ fn weigh<S: Simd>(simd: S, weights: &[f32], values: &[f32], width: usize, head_d
     }
 }
 
-/// The same for `H` heads and some columns.
+/// The same for `H` heads and some columns. The `first` heads of a block ask for the values of the next.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 fn weigh_some<S: Simd, const H: usize>(
     simd: S,
     weights: &[f32],

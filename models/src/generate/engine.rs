@@ -3,7 +3,8 @@ use rayon::prelude::*;
 use rlver_kernels::cache::{Span, Spans};
 use rlver_kernels::linear::{linear, streamed};
 
-use super::{KvCache, Sampler};
+use super::sampler::Choice;
+use super::{KvCache, Sampler, on_device};
 use crate::ModelError;
 use crate::qwen2::Qwen2;
 
@@ -171,7 +172,36 @@ impl Engine {
             return Ok(Vec::new());
         }
         let logits = logits(hidden, head, &ends)?;
-        Ok(self.sample(&ends, &logits))
+        self.choose(&ends, logits)
+    }
+
+    /// Draws a token for every row that ends at `ends`: on the device, or on the host where that is the device or a
+    /// sampler is restricted.
+    fn choose(&mut self, ends: &[(usize, usize)], logits: Tensor<2>) -> Result<Vec<Sampled>, ModelError> {
+        let vocabulary = self.vocabulary;
+        if !rlver_kernels::is_flex(&logits.device()) {
+            let mut samplers: Vec<&mut Sampler> =
+                self.ending(ends).into_iter().map(|(_, turn)| &mut turn.sampler).collect();
+            if let Some(choices) = on_device::draw(&logits, &mut samplers, vocabulary)? {
+                return Ok(self.append(ends, choices));
+            }
+        }
+        let width = logits.dims()[1];
+        let logits = logits.into_data().convert_dtype(burn::tensor::DType::F32);
+        let logits: Vec<f32> = logits.try_into_vec().expect("just converted to f32");
+        let choices = self
+            .ending(ends)
+            .par_iter_mut()
+            .zip(logits.par_chunks_exact(width))
+            .map(|((_, turn), logits)| turn.sampler.choose(&logits[..vocabulary]))
+            .collect();
+        Ok(self.append(ends, choices))
+    }
+
+    /// The turns of the rows that end at `ends`, in their order.
+    fn ending(&mut self, ends: &[(usize, usize)]) -> Vec<(usize, &mut Turn)> {
+        let turns = self.rows.iter_mut().enumerate().filter_map(|(i, row)| Some((i, row.as_mut()?.turn.as_mut()?)));
+        turns.filter(|(i, _)| ends.binary_search_by_key(i, |(row, _)| *row).is_ok()).collect()
     }
 
     /// Lays new weights out for generation; the vocabulary projection.
@@ -188,44 +218,31 @@ impl Engine {
         Ok(head)
     }
 
-    fn sample(&mut self, ends: &[(usize, usize)], logits: &[f32]) -> Vec<Sampled> {
-        let (width, vocabulary) = (logits.len() / ends.len(), self.vocabulary);
+    /// Appends the chosen tokens to their rows and ends turns that are over.
+    fn append(&mut self, ends: &[(usize, usize)], choices: Vec<Choice>) -> Vec<Sampled> {
         let capacity = self.cache.capacity();
-        let mut rows: Vec<(usize, &mut Row)> = self
-            .rows
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(i, row)| Some((i, row.as_mut()?)))
-            .filter(|(i, _)| ends.binary_search_by_key(i, |(row, _)| *row).is_ok())
-            .collect();
-        rows.par_iter_mut()
-            .zip(logits.par_chunks_exact(width))
-            .map(|((index, row), logits)| {
-                let turn = row.turn.as_mut().expect("only sampling rows are stepped");
-                let choice = turn.sampler.choose(&logits[..vocabulary]);
-                row.ids.push(choice.id);
-                turn.remaining -= 1;
-                let finish = if turn.stop.contains(&choice.id) {
-                    Some(Finish::Stop)
-                } else if row.ids.len() >= capacity {
-                    Some(Finish::Context)
-                } else if turn.remaining == 0 {
-                    Some(Finish::Length)
-                } else {
-                    None
-                };
-                if finish.is_some() {
-                    row.turn = None;
-                }
-                Sampled {
-                    row: RowId(*index),
-                    id: choice.id,
-                    logprob: choice.logprob,
-                    filtered: choice.filtered,
-                    finish,
-                }
-            })
-            .collect()
+        let mut sampled = Vec::with_capacity(ends.len());
+        for (&(index, _), choice) in ends.iter().zip(choices) {
+            let row = self.rows[index].as_mut().expect("only open rows are stepped");
+            let turn = row.turn.as_mut().expect("only sampling rows are stepped");
+            row.ids.push(choice.id);
+            turn.remaining -= 1;
+            let finish = if turn.stop.contains(&choice.id) {
+                Some(Finish::Stop)
+            } else if row.ids.len() >= capacity {
+                Some(Finish::Context)
+            } else if turn.remaining == 0 {
+                Some(Finish::Length)
+            } else {
+                None
+            };
+            if finish.is_some() {
+                row.turn = None;
+            }
+            let (row, Choice { id, logprob, filtered }) = (RowId(index), choice);
+            sampled.push(Sampled { row, id, logprob, filtered, finish });
+        }
+        sampled
     }
 
     fn row(&self, row: RowId) -> &Row {
@@ -237,11 +254,10 @@ impl Engine {
     }
 }
 
-/// Logits of the rows that end at `ends`, one row's after another's.
-fn logits(hidden: Tensor<2>, head: Tensor<2>, ends: &[(usize, usize)]) -> Result<Vec<f32>, ModelError> {
+/// Logits of the rows that end at `ends`.
+fn logits(hidden: Tensor<2>, head: Tensor<2>, ends: &[(usize, usize)]) -> Result<Tensor<2>, ModelError> {
     let positions: Vec<i32> = ends.iter().map(|(_, at)| *at as i32).collect();
     let data = TensorData::new(positions, [ends.len()]);
     let last = hidden.clone().select(0, Tensor::<1, Int>::from_data(data, &hidden.device()));
-    let logits = linear(last, head, None)?.into_data();
-    Ok(logits.convert_dtype(burn::tensor::DType::F32).try_into_vec().expect("just converted to f32"))
+    Ok(linear(last, head, None)?)
 }

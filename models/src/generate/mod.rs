@@ -3,6 +3,7 @@
 
 mod cache;
 mod engine;
+mod on_device;
 mod sampler;
 
 pub use cache::KvCache;

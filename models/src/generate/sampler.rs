@@ -1,5 +1,6 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rlver_kernels::sample::Stream;
 
 /// How the next token is chosen. The recipe's settings are the only ones: a checkpoint's `generation_config.json` is
 /// never consulted.
@@ -27,6 +28,12 @@ impl SamplingSettings {
     /// The temperature log-probabilities are taken at.
     pub fn logprob_temperature(&self) -> f32 {
         if self.temperature == 0.0 { 1.0 } else { self.temperature }
+    }
+
+    /// Whether some id may be removed before drawing among `vocabulary`.
+    pub(crate) fn filters(&self, vocabulary: usize) -> bool {
+        let cuts = (self.top_k > 0 && self.top_k < vocabulary) || self.top_p < 1.0 || self.min_p > 0.0;
+        self.temperature != 0.0 && cuts
     }
 
     /// Refuses settings outside their range.
@@ -62,6 +69,8 @@ pub struct SamplingError {
 pub struct Sampler {
     settings: SamplingSettings,
     rng: ChaCha8Rng,
+    /// For draws on a device.
+    stream: Stream,
     /// The only ids that may be drawn, if not all may.
     among: Option<Vec<u32>>,
 }
@@ -79,7 +88,23 @@ pub(crate) struct Choice {
 impl Sampler {
     /// A sampler whose stream depends on `seed` alone.
     pub fn new(settings: SamplingSettings, seed: u64) -> Sampler {
-        Sampler { settings, rng: ChaCha8Rng::seed_from_u64(seed), among: None }
+        Sampler { settings, rng: ChaCha8Rng::seed_from_u64(seed), stream: Stream { seed, draw: 0 }, among: None }
+    }
+
+    pub(crate) fn settings(&self) -> SamplingSettings {
+        self.settings
+    }
+
+    /// Whether only some ids may be drawn.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.among.is_some()
+    }
+
+    /// The random numbers of the next draw on a device.
+    pub(crate) fn next_stream(&mut self) -> Stream {
+        let next = self.stream;
+        self.stream.draw += 1;
+        next
     }
 
     /// The same sampler, restricted to `ids`: all others are as good as impossible, also for the log-probability.
@@ -128,8 +153,7 @@ impl Sampler {
     /// The ids the filters keep, most likely first, or `None` when nothing is cut.
     fn filter(&self, weights: &[f32], total: f64) -> Option<Vec<usize>> {
         let s = &self.settings;
-        let active = (s.top_k > 0 && s.top_k < weights.len()) || s.top_p < 1.0 || s.min_p > 0.0;
-        if !active {
+        if !s.filters(weights.len()) {
             return None;
         }
         let mut order: Vec<usize> = (0..weights.len()).collect();
