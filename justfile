@@ -6,6 +6,9 @@
 
 # Cargo features of the build, e.g. cuda or wgpu.
 features := ''
+# Where `just bench` measures: flex, cuda, wgpu, vulkan or cpu.
+device := 'flex'
+gpu := if device == 'flex' { 'cuda' } else { device }
 
 rlver := "cargo run --release" + (if features == '' { '' } else { ' --features ' + features }) + " --"
 
@@ -56,9 +59,15 @@ check:
     cargo clippy --release --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
 
-# Speed of single kernels.
-bench *args='':
-    cargo bench {{ args }}
+# Kernels beside their references: just bench ppo; just device=wgpu bench attention. Names are parts of rows' names.
+bench operation='':
+    RLVER_TEST_DEVICE={{ device }} cargo bench -p rlver-kernels {{ if device == 'flex' { '' } else { '--features ' + device } }} \
+        --bench table -- '{{ trim_start_match(operation, 'operation=') }}'
+
+# The kernel suite on a GPU, then the kernels' speed; device=wgpu or vulkan where there is no NVIDIA one.
+test-gpu:
+    RLVER_TEST_DEVICE={{ gpu }} cargo test --release -p rlver-kernels --features {{ gpu }} --test kernels
+    RLVER_TEST_DEVICE={{ gpu }} cargo bench -p rlver-kernels --features {{ gpu }} --bench table
 
 # Ours against torch and transformers, run by run in turn. `python` needs benches/peers/requirements.txt.
 bench-peers python='python3' *args='':
