@@ -9,11 +9,23 @@ pub(crate) fn run<T: pulp::NullaryFnOnce>(task: T) -> T::Output {
     pulp::Arch::new().dispatch(task)
 }
 
-/// Runs `f` compiled for the widest vector instructions of this CPU. `f` and what it calls must be inlined.
+/// As [`vectorised`], which makes sure that `f` is inlined.
 #[inline(always)]
 pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(f)
 }
+
+/// Runs an expression compiled for the widest vector instructions of this CPU. What it calls must be inlined. (A plain
+/// closure is not when it is large, and then it is compiled for the oldest processors.)
+macro_rules! vectorised {
+    ($body:expr) => {
+        $crate::simd::dispatch({
+            #[inline(always)]
+            || $body
+        })
+    };
+}
+pub(crate) use vectorised;
 
 /// e^x, within 2 ulp on [-87, 88]; clamps outside. Branch-free, so loops over it vectorise (`f32::exp` is a call).
 #[inline(always)]
@@ -22,7 +34,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
     let r = (x - n * LN2_HI) - n * LN2_LO;
     // Taylor series to the 7th power; |r| <= ln(2)/2.
     let p = 1.0 / 5040.0;
@@ -33,7 +46,9 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 0.5;
     let p = p * r + 1.0;
     let p = p * r + 1.0;
-    f32::from_bits((p.to_bits() as i32).wrapping_add((n as i32) << 23) as u32)
+    // The lowest bits of `shifted` are n: no conversion, which has no vector instruction for values out of range. The
+    // other bits leave at the top.
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// Largest element; `f32::NEG_INFINITY` when empty.
@@ -50,20 +65,21 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
 }
 
-/// Σ f(i) over `0..n` with sixteen independent accumulators, so that it vectorises and its order is fixed.
+/// Σ f over the elements of equally long slices, with sixteen independent accumulators, so that it vectorises and its order
+/// is fixed.
 #[inline(always)]
-pub(crate) fn sum(n: usize, mut f: impl FnMut(usize) -> f32) -> f32 {
+pub(crate) fn sum<const K: usize>(of: [&[f32]; K], mut f: impl FnMut([f32; K]) -> f32) -> f32 {
+    let n = of[0].len();
     let mut lanes = [0f32; 16];
-    let whole = n / 16 * 16;
-    let mut i = 0;
-    while i < whole {
+    let parts = of.map(|slice| slice[..n].as_chunks::<16>());
+    for i in 0..n / 16 {
+        let at = parts.map(|(chunks, _)| &chunks[i]);
         for (lane, acc) in lanes.iter_mut().enumerate() {
-            *acc += f(i + lane);
+            *acc += f(at.map(|chunk| chunk[lane]));
         }
-        i += 16;
     }
-    for (lane, acc) in lanes.iter_mut().enumerate().take(n - whole) {
-        *acc += f(whole + lane);
+    for (lane, acc) in lanes.iter_mut().enumerate().take(n % 16) {
+        *acc += f(parts.map(|(_, rest)| rest[lane]));
     }
     lanes.iter().sum()
 }

@@ -1,6 +1,6 @@
 //! A block of consecutive query rows of one head against the keys it may see: shared by packed and cached attention.
 
-use crate::simd::{ONE, Store, View, dispatch, exp, matmul, max, sum};
+use crate::simd::{ONE, Store, View, vectorised, exp, matmul, max, sum};
 
 /// Query rows per block.
 pub(crate) const ROWS: usize = 64;
@@ -43,14 +43,14 @@ impl Block<'_> {
         matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
         let mut inverse = [0f32; ROWS];
         let mut log_sums = [0f32; ROWS];
-        dispatch(|| {
+        vectorised!({
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
                 let (seen, unseen) = row.split_at_mut(self.seen(r));
                 let top = max(seen);
                 for s in seen.iter_mut() {
                     *s = exp(*s - top);
                 }
-                let total = sum(seen.len(), |i| seen[i]);
+                let total = sum([&*seen], |[p]| p);
                 unseen.fill(0.0);
                 inverse[r] = 1.0 / total;
                 log_sums[r] = top + total.ln();
@@ -71,7 +71,7 @@ impl Block<'_> {
         let keys = self.visible();
         scores.resize(self.rows * keys, 0.0);
         matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
-        dispatch(|| {
+        vectorised!({
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
                 let (seen, unseen) = row.split_at_mut(self.seen(r));
                 let l = lse(r);
