@@ -30,6 +30,7 @@ pub mod cache;
 mod cube;
 mod error;
 pub mod gae;
+pub mod host;
 pub mod linear;
 pub mod logprob;
 pub mod norm;

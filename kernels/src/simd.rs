@@ -125,10 +125,19 @@ pub(crate) enum Store {
 /// Up to this many results, `gemm` adds products of adjacent rows and columns across vector lanes.
 const LARGEST_HORIZONTAL: usize = 16 * 16;
 
-/// Up to this many rows and columns, `gemm` cuts the depth at [`SHORTEST_BLOCK`], beyond as the CPU's caches suggest.
-const LARGEST_UNPLANNED: usize = 64;
+/// Up to this many columns, the depth is cut every [`LONGEST_BLOCK`], beyond into equal parts: what `gemm` does for as many
+/// rows and columns, or more, on CPUs with the usual caches.
+pub(crate) const LARGEST_UNPLANNED: usize = 64;
 /// Depths up to this stay whole whatever the caches are.
-const SHORTEST_BLOCK: usize = 512;
+pub(crate) const LONGEST_BLOCK: usize = 512;
+
+/// Depths below this are padded.
+const SHALLOWEST: usize = 3;
+
+/// How many inputs the sums of a product of `n` columns and depth `k` are cut at.
+pub(crate) fn depth_block(n: usize, k: usize) -> usize {
+    if n <= LARGEST_UNPLANNED { LONGEST_BLOCK } else { k.div_ceil(k.div_ceil(LONGEST_BLOCK).max(1)).max(1) }
+}
 
 /// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
 ///
@@ -150,7 +159,13 @@ pub(crate) fn matmul(
         return;
     }
     assert!((m - 1) * dst_stride + n <= dst.len() && a.fits(m, k) && b.fits(k, n), "matmul: out of bounds");
-    if m == 1 && n > 1 && k > 0 {
+    if k == 0 {
+        if store == Store::Set {
+            dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
+        }
+        return;
+    }
+    if m == 1 && n > 1 {
         // The row stands twice.
         let mut two = [&dst[..n], &dst[..n]].concat();
         matmul([2, n, k], &mut two, n, store, View { row_stride: 0, ..a }, b, scale, threads);
@@ -163,17 +178,24 @@ pub(crate) fn matmul(
         let a = View { data: &columns, row_stride: 1, col_stride: m };
         return matmul([m, n, k], dst, dst_stride, store, a, b, scale, threads);
     }
-    if k == 0 {
-        if store == Store::Set {
-            dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
-        }
-        return;
+    if n > 1 && k < SHALLOWEST {
+        // For one or two, the library adds to the destination what it multiplies, without rounding in between.
+        let deep = |of: View<'_>, count: usize| -> Vec<f32> {
+            (0..count * SHALLOWEST)
+                .map(|i| (i / SHALLOWEST, i % SHALLOWEST))
+                .map(|(r, c)| if c < k { of.data[r * of.row_stride + c * of.col_stride] } else { 0.0 })
+                .collect()
+        };
+        let (a, b) = (deep(a, m), deep(b.t(), n));
+        let (a, b) = (View::rows(&a, SHALLOWEST), View::rows(&b, SHALLOWEST).t());
+        return matmul([m, n, SHALLOWEST], dst, dst_stride, store, a, b, scale, threads);
     }
-    if n > 1 && n <= LARGEST_UNPLANNED && k > SHORTEST_BLOCK {
-        // The number of rows would decide where the sum over the depth is cut.
-        for from in (0..k).step_by(SHORTEST_BLOCK) {
+    if n > 1 && k > LONGEST_BLOCK {
+        // The number of rows, or the caches, would decide where the sum over the depth is cut.
+        let block = depth_block(n, k);
+        for from in (0..k).step_by(block) {
             let store = if from == 0 { store } else { Store::Add };
-            let depth = SHORTEST_BLOCK.min(k - from);
+            let depth = block.min(k - from);
             let a = View { data: &a.data[from * a.col_stride..], ..a };
             let b = View { data: &b.data[from * b.row_stride..], ..b };
             matmul([m, n, depth], dst, dst_stride, store, a, b, scale, threads);
@@ -231,7 +253,7 @@ mod tests {
     #[test]
     fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
         let value = |i: usize| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
-        for k in [3, 32, 192, 700] {
+        for k in [1, 2, 3, 32, 192, 513, 514, 700] {
             for n in [2, 5, 85, 86, 300] {
                 let b: Vec<f32> = (0..n * k).map(value).collect();
                 let a: Vec<f32> = (0..70 * k).map(|i| value(i + 17)).collect();

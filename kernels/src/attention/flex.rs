@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::block::{Block, ROWS};
 use super::problem::Heads;
 use crate::Segments;
-use crate::simd::{ONE, Store, View, vectorised, matmul, sum};
+use crate::simd::{ONE, Store, View, matmul, sum, vectorised};
 
 /// What the forward keeps for the backward.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use crate::simd::{ALL, Store, View, vectorised, exp, matmul, max, sum};
+use crate::simd::{ALL, Store, View, exp, matmul, max, sum, vectorised};
 
 /// Vocabulary rows per chunk and hidden rows per block: the logits held at once are at most their product.
 const CHUNK: usize = 2048;

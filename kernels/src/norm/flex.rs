@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use crate::simd::{vectorised, sum};
+use crate::simd::{sum, vectorised};
 
 /// Rows handled by one task; also the order in which weight gradients are added, so that it must not depend on the
 /// number of threads.
@@ -11,16 +11,22 @@ fn inverse_rms(x: &[f32], eps: f32) -> f32 {
     1.0 / (sum([x], |[x]| x * x) / x.len() as f32 + eps).sqrt()
 }
 
+/// One row.
+#[inline(always)]
+pub(crate) fn normalise(y: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
+    let scale = inverse_rms(x, eps);
+    for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
+        *y = x * scale * w;
+    }
+}
+
 pub(crate) fn forward(x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
     let width = weight.len();
     let mut y = vec![0.0; x.len()];
     y.par_chunks_mut(ROWS * width).zip(x.par_chunks(ROWS * width)).for_each(|(y, x)| {
         vectorised!({
             for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-                let scale = inverse_rms(x, eps);
-                for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
-                    *y = x * scale * w;
-                }
+                normalise(y, x, weight, eps);
             }
         });
     });

@@ -28,3 +28,17 @@ pub(crate) fn rotate(x: &[f32], cos: &[f32], sin: &[f32], [_, heads, head_dim]: 
         });
     y
 }
+
+/// The heads of one token, in place.
+#[inline(always)]
+pub(crate) fn turn(x: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let half = cos.len();
+    for x in x.chunks_exact_mut(2 * half) {
+        let (x1, x2) = x.split_at_mut(half);
+        for i in 0..half {
+            let (a, b) = (x1[i], x2[i]);
+            x1[i] = a * cos[i] - b * sin[i];
+            x2[i] = b * cos[i] + a * sin[i];
+        }
+    }
+}

@@ -2,7 +2,7 @@ use rayon::prelude::*;
 
 use super::random::{threefry, uniform};
 use super::{SampleConfig, Stream};
-use crate::simd::{vectorised, exp, max, sum};
+use crate::simd::{exp, max, sum, vectorised};
 
 /// Ids and log-probabilities; `logits` has rows of `columns`.
 pub(crate) fn sample(logits: &[f32], columns: usize, config: SampleConfig, streams: &[Stream]) -> (Vec<i32>, Vec<f32>) {

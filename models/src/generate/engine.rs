@@ -1,6 +1,7 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use rayon::prelude::*;
 use rlver_kernels::cache::{Span, Spans};
+use rlver_kernels::host::{Decoder, WeightFormat};
 use rlver_kernels::linear::{linear, streamed};
 
 use super::{KvCache, Sampler};
@@ -46,13 +47,26 @@ pub struct Sampled {
 /// Rows keep their cache between turns, so only new tokens are computed.
 #[derive(Debug)]
 pub struct Engine {
+    /// What is computed with; without weights once the host's decoder has its own copy.
     model: Qwen2,
-    /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
-    head: Option<Tensor<2>>,
-    cache: KvCache,
+    compute: Compute,
+    format: WeightFormat,
     rows: Vec<Option<Row>>,
     /// Ids from here on belong to no token and are never sampled.
     vocabulary: usize,
+}
+
+/// Who computes, with what is cached.
+#[derive(Debug)]
+enum Compute {
+    /// The CPU, on slices.
+    Host(Box<Decoder>),
+    /// The device, on tensors.
+    Device {
+        /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
+        head: Option<Tensor<2>>,
+        cache: KvCache,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -74,17 +88,28 @@ impl Engine {
     /// An engine for `rows` sequences of up to `capacity` tokens. `vocabulary` is the number of ids the tokenizer
     /// knows; the model's head may have more rows.
     pub fn new(model: &Qwen2, vocabulary: usize, rows: usize, capacity: usize) -> Engine {
-        let cache = KvCache::new(model.config(), rows, capacity, &model.device());
+        let device = model.device();
+        let compute = if model.suits_host() {
+            Compute::Host(Box::new(Decoder::new(model.config().decoder_shape(), rows, capacity)))
+        } else {
+            Compute::Device { head: None, cache: KvCache::new(model.config(), rows, capacity, &device) }
+        };
         let vocabulary = vocabulary.min(model.config().vocab_size);
         let rows = (0..rows).map(|_| None).collect();
         // Weights are laid out anew when they are first needed: an engine may be made long before.
-        Engine { model: model.untracked(), head: None, cache, rows, vocabulary }
+        Engine { model: model.untracked(), compute, format: WeightFormat::F32, rows, vocabulary }
+    }
+
+    /// The same engine with weights of another format: with bf16, half the bytes are read per token, and log-probabilities are
+    /// near the trainer's instead of equal to them. Only the CPU has a choice.
+    pub fn with_format(self, format: WeightFormat) -> Engine {
+        Engine { format, ..self }
     }
 
     /// Takes new weights of the same architecture; open rows forget what they cached.
     pub fn set_model(&mut self, model: &Qwen2) {
+        self.release_model();
         self.model = model.untracked();
-        self.head = None;
         self.rows.iter_mut().flatten().for_each(|row| row.cached = 0);
     }
 
@@ -92,12 +117,18 @@ impl Engine {
     /// [`Engine::set_model`] first.
     pub fn release_model(&mut self) {
         self.model = self.model.without_weights();
-        self.head = None;
+        match &mut self.compute {
+            Compute::Host(decoder) => decoder.release_weights(),
+            Compute::Device { head, .. } => *head = None,
+        }
     }
 
     /// Tokens a row can hold.
     pub fn capacity(&self) -> usize {
-        self.cache.capacity()
+        match &self.compute {
+            Compute::Host(decoder) => decoder.capacity(),
+            Compute::Device { cache, .. } => cache.capacity(),
+        }
     }
 
     /// Takes a free row, or `None` when all are in use.
@@ -165,32 +196,50 @@ impl Engine {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let head = self.prepare()?;
-        let hidden = self.model.forward_cached(&ids, &Spans::new(spans), &mut self.cache)?;
-        if ends.is_empty() {
-            return Ok(Vec::new());
+        let vocabulary = self.model.config().vocab_size;
+        if let Some(&id) = ids.iter().find(|id| **id as usize >= vocabulary) {
+            return Err(ModelError::TokenId { id, vocabulary });
         }
-        let logits = logits(hidden, head, &ends)?;
+        self.prepare()?;
+        let spans = Spans::new(spans);
+        let logits = match &mut self.compute {
+            Compute::Host(decoder) => {
+                let positions: Vec<usize> = ends.iter().map(|(_, at)| *at).collect();
+                decoder.step(&ids, &spans, &positions)?
+            }
+            Compute::Device { head, cache } => {
+                let hidden = self.model.forward_cached(&ids, &spans, cache)?;
+                logits(hidden, head.clone().expect("just prepared"), &ends)?
+            }
+        };
         Ok(self.sample(&ends, &logits))
     }
 
-    /// Lays new weights out for generation; the vocabulary projection.
-    fn prepare(&mut self) -> Result<Tensor<2>, ModelError> {
-        if let Some(head) = &self.head {
-            return Ok(head.clone());
+    /// Lays new weights out for generation.
+    fn prepare(&mut self) -> Result<(), ModelError> {
+        match &mut self.compute {
+            Compute::Host(decoder) if !decoder.is_ready() => {
+                let empty = self.model.without_weights();
+                let model = std::mem::replace(&mut self.model, empty);
+                decoder.set_weights(model.into_decoder_weights()?, self.format)?;
+            }
+            Compute::Device { head: head @ None, .. } => {
+                self.model = self.model.streamed()?;
+                let weight = self.model.vocabulary_head()?;
+                let tied = self.model.config().tie_word_embeddings;
+                *head = Some(if tied { streamed(weight)? } else { weight });
+            }
+            _ => {}
         }
-        self.model = self.model.streamed()?;
-        let mut head = self.model.vocabulary_head()?;
-        if self.model.config().tie_word_embeddings {
-            head = streamed(head)?;
-        }
-        self.head = Some(head.clone());
-        Ok(head)
+        Ok(())
     }
 
     fn sample(&mut self, ends: &[(usize, usize)], logits: &[f32]) -> Vec<Sampled> {
+        if ends.is_empty() {
+            return Vec::new();
+        }
         let (width, vocabulary) = (logits.len() / ends.len(), self.vocabulary);
-        let capacity = self.cache.capacity();
+        let capacity = self.capacity();
         let mut rows: Vec<(usize, &mut Row)> = self
             .rows
             .iter_mut()
@@ -239,6 +288,9 @@ impl Engine {
 
 /// Logits of the rows that end at `ends`, one row's after another's.
 fn logits(hidden: Tensor<2>, head: Tensor<2>, ends: &[(usize, usize)]) -> Result<Vec<f32>, ModelError> {
+    if ends.is_empty() {
+        return Ok(Vec::new());
+    }
     let positions: Vec<i32> = ends.iter().map(|(_, at)| *at as i32).collect();
     let data = TensorData::new(positions, [ends.len()]);
     let last = hidden.clone().select(0, Tensor::<1, Int>::from_data(data, &hidden.device()));
