@@ -274,6 +274,7 @@ impl<E: Element> Product<'_, E> {
 
     /// `R` rows × `P` panels of `C` vectors, all in registers.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // `x` is indexed by row first
     fn tile<S: Simd, const C: usize, const R: usize, const P: usize>(&mut self, simd: S, at: Place) {
         let depth = at.depth;
         let x: [&[f32]; R] = std::array::from_fn(|r| &self.x.data[(at.first + r) * self.x.stride + at.from..][..depth]);
