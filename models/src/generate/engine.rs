@@ -58,9 +58,10 @@ pub struct Engine {
 
 /// Who computes, with what is cached.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one per engine
 enum Compute {
     /// The CPU, on slices.
-    Host(Box<Decoder>),
+    Host(Decoder),
     /// The device, on tensors.
     Device {
         /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
@@ -90,7 +91,7 @@ impl Engine {
     pub fn new(model: &Qwen2, vocabulary: usize, rows: usize, capacity: usize) -> Engine {
         let device = model.device();
         let compute = if model.suits_host() {
-            Compute::Host(Box::new(Decoder::new(model.config().decoder_shape(), rows, capacity)))
+            Compute::Host(Decoder::new(model.config().decoder_shape(), rows, capacity))
         } else {
             Compute::Device { head: None, cache: KvCache::new(model.config(), rows, capacity, &device) }
         };
