@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STAGES = ["prefill", "decode-1", "decode-8", "update", "step"]
+BF16 = ["decode-1-bf16", "decode-8-bf16"]
 
 
 class Worker:
@@ -47,7 +48,11 @@ class Worker:
 def measure(args, shape, stage):
     ours = Worker([args.rlver, "bench", "--serve", "--shape", shape, "--stage", stage], args.threads)
     theirs = Worker(
-        [sys.executable, str(HERE / "peer.py"), "--shape", shape, "--stage", stage, "--threads", str(args.threads)],
+        # Theirs is f32 whatever ours is.
+        [
+            *[sys.executable, str(HERE / "peer.py"), "--shape", shape, "--stage", stage.removesuffix("-bf16")],
+            *["--threads", str(args.threads)],
+        ],
         args.threads,
     )
     ours_rates, their_rates = [], []
@@ -123,7 +128,7 @@ def main():
     args = parser.parse_args()
     load_before, results = os.getloadavg()[0], []
     for shape in args.shape or ["small", "smollm2"]:
-        for stage in args.stage or STAGES:
+        for stage in args.stage or STAGES + (BF16 if shape == "smollm2" else []):
             if stage == "step" and shape == "smollm2" and not args.stage:
                 continue
             results.append(measure(args, shape, stage))

@@ -12,6 +12,8 @@
 //! | [`gae`](gae::gae) | advantages and returns, a segmented reverse scan | none |
 //! | [`sample`](sample::sample) | ids and log-probabilities drawn on the device | none |
 //!
+//! [`host::Decoder`] is a whole network for generation on Flex, with the bits of these operations.
+//!
 //! Every operation has a `reference` made of plain Burn operations (or a host loop in f64 where those do not fit), which
 //! is the definition the fused code is tested against. [`set_reference`] switches all operations to their reference.
 //!
@@ -30,6 +32,7 @@ pub mod cache;
 mod cube;
 mod error;
 pub mod gae;
+pub mod host;
 pub mod linear;
 pub mod logprob;
 mod memory;

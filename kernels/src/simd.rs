@@ -9,11 +9,23 @@ pub(crate) fn run<T: pulp::NullaryFnOnce>(task: T) -> T::Output {
     pulp::Arch::new().dispatch(task)
 }
 
-/// Runs `f` compiled for the widest vector instructions of this CPU. `f` and what it calls must be inlined.
+/// As [`vectorised`], which makes sure that `f` is inlined.
 #[inline(always)]
 pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(f)
 }
+
+/// Runs an expression compiled for the widest vector instructions of this CPU. What it calls must be inlined. (A plain
+/// closure is not when it is large, and then it is compiled for the oldest processors.)
+macro_rules! vectorised {
+    ($body:expr) => {
+        $crate::simd::dispatch({
+            #[inline(always)]
+            || $body
+        })
+    };
+}
+pub(crate) use vectorised;
 
 /// e^x, within 2 ulp on [-87, 88]; clamps outside. Branch-free, so loops over it vectorise (`f32::exp` is a call).
 #[inline(always)]
@@ -22,8 +34,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
-    let rounded = x * std::f32::consts::LOG2_E + ROUND;
-    let n = rounded - ROUND;
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
     let r = (x - n * LN2_HI) - n * LN2_LO;
     // Taylor series to the 7th power; |r| <= ln(2)/2.
     let p = 1.0 / 5040.0;
@@ -34,9 +46,9 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 0.5;
     let p = p * r + 1.0;
     let p = p * r + 1.0;
-    // The low bits of `rounded` are the integer, and the others leave the word. (`n as i32` saturates, for which the
-    // compiler would take the vector apart.)
-    f32::from_bits(p.to_bits().wrapping_add(rounded.to_bits() << 23))
+    // The lowest bits of `shifted` are n: no conversion, which has no vector instruction for values out of range. The
+    // other bits leave at the top.
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// Largest element; `f32::NEG_INFINITY` when empty.
@@ -53,20 +65,21 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
 }
 
-/// Σ f(i) over `0..n` with sixteen independent accumulators, so that it vectorises and its order is fixed.
+/// Σ f over the elements of equally long slices, with sixteen independent accumulators, so that it vectorises and its order
+/// is fixed.
 #[inline(always)]
-pub(crate) fn sum(n: usize, mut f: impl FnMut(usize) -> f32) -> f32 {
+pub(crate) fn sum<const K: usize>(of: [&[f32]; K], mut f: impl FnMut([f32; K]) -> f32) -> f32 {
+    let n = of[0].len();
     let mut lanes = [0f32; 16];
-    let whole = n / 16 * 16;
-    let mut i = 0;
-    while i < whole {
+    let parts = of.map(|slice| slice[..n].as_chunks::<16>());
+    for i in 0..n / 16 {
+        let at = parts.map(|(chunks, _)| &chunks[i]);
         for (lane, acc) in lanes.iter_mut().enumerate() {
-            *acc += f(i + lane);
+            *acc += f(at.map(|chunk| chunk[lane]));
         }
-        i += 16;
     }
-    for (lane, acc) in lanes.iter_mut().enumerate().take(n - whole) {
-        *acc += f(whole + lane);
+    for (lane, acc) in lanes.iter_mut().enumerate().take(n % 16) {
+        *acc += f(parts.map(|(_, rest)| rest[lane]));
     }
     lanes.iter().sum()
 }
@@ -127,10 +140,19 @@ pub(crate) enum Store {
 /// Up to this many results, `gemm` adds products of adjacent rows and columns across vector lanes.
 const LARGEST_HORIZONTAL: usize = 16 * 16;
 
-/// Up to this many rows and columns, `gemm` cuts the depth at [`DEPTH_BLOCK`], beyond as the CPU's caches suggest.
-const LARGEST_UNPLANNED: usize = 64;
-/// Depths up to this stay whole whatever the caches are; narrow products are cut after as many.
-pub(crate) const DEPTH_BLOCK: usize = 512;
+/// Up to this many columns, the depth is cut every [`LONGEST_BLOCK`], beyond into equal parts: what `gemm` does for as many
+/// rows and columns, or more, on CPUs with the usual caches.
+pub(crate) const LARGEST_UNPLANNED: usize = 64;
+/// Depths up to this stay whole whatever the caches are.
+pub(crate) const LONGEST_BLOCK: usize = 512;
+
+/// Depths below this are padded.
+const SHALLOWEST: usize = 3;
+
+/// How many inputs the sums of a product of `n` columns and depth `k` are cut at.
+pub(crate) fn depth_block(n: usize, k: usize) -> usize {
+    if n <= LARGEST_UNPLANNED { LONGEST_BLOCK } else { k.div_ceil(k.div_ceil(LONGEST_BLOCK).max(1)).max(1) }
+}
 
 /// dst\[m, n\] (rows `dst_stride` apart) = or += scale · a\[m, k\] · b\[k, n\].
 ///
@@ -152,7 +174,13 @@ pub(crate) fn matmul(
         return;
     }
     assert!((m - 1) * dst_stride + n <= dst.len() && a.fits(m, k) && b.fits(k, n), "matmul: out of bounds");
-    if m == 1 && n > 1 && k > 0 {
+    if k == 0 {
+        if store == Store::Set {
+            dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
+        }
+        return;
+    }
+    if m == 1 && n > 1 {
         // The row stands twice.
         let mut two = [&dst[..n], &dst[..n]].concat();
         matmul([2, n, k], &mut two, n, store, View { row_stride: 0, ..a }, b, scale, threads);
@@ -165,17 +193,24 @@ pub(crate) fn matmul(
         let a = View { data: &columns, row_stride: 1, col_stride: m };
         return matmul([m, n, k], dst, dst_stride, store, a, b, scale, threads);
     }
-    if k == 0 {
-        if store == Store::Set {
-            dst.chunks_mut(dst_stride).take(m).for_each(|row| row[..n].fill(0.0));
-        }
-        return;
+    if n > 1 && k < SHALLOWEST {
+        // For one or two, the library adds to the destination what it multiplies, without rounding in between.
+        let deep = |of: View<'_>, count: usize| -> Vec<f32> {
+            (0..count * SHALLOWEST)
+                .map(|i| (i / SHALLOWEST, i % SHALLOWEST))
+                .map(|(r, c)| if c < k { of.data[r * of.row_stride + c * of.col_stride] } else { 0.0 })
+                .collect()
+        };
+        let (a, b) = (deep(a, m), deep(b.t(), n));
+        let (a, b) = (View::rows(&a, SHALLOWEST), View::rows(&b, SHALLOWEST).t());
+        return matmul([m, n, SHALLOWEST], dst, dst_stride, store, a, b, scale, threads);
     }
-    if n > 1 && n <= LARGEST_UNPLANNED && k > DEPTH_BLOCK {
-        // The number of rows would decide where the sum over the depth is cut.
-        for from in (0..k).step_by(DEPTH_BLOCK) {
+    if n > 1 && k > LONGEST_BLOCK {
+        // The number of rows, or the caches, would decide where the sum over the depth is cut.
+        let block = depth_block(n, k);
+        for from in (0..k).step_by(block) {
             let store = if from == 0 { store } else { Store::Add };
-            let depth = DEPTH_BLOCK.min(k - from);
+            let depth = block.min(k - from);
             let a = View { data: &a.data[from * a.col_stride..], ..a };
             let b = View { data: &b.data[from * b.row_stride..], ..b };
             matmul([m, n, depth], dst, dst_stride, store, a, b, scale, threads);
@@ -233,7 +268,7 @@ mod tests {
     #[test]
     fn a_row_of_a_product_does_not_depend_on_the_rows_beside_it() {
         let value = |i: usize| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0;
-        for k in [3, 32, 192, 700] {
+        for k in [1, 2, 3, 32, 192, 513, 514, 700] {
             for n in [2, 5, 85, 86, 300] {
                 let b: Vec<f32> = (0..n * k).map(value).collect();
                 let a: Vec<f32> = (0..70 * k).map(|i| value(i + 17)).collect();

@@ -113,19 +113,38 @@ pub enum HubError {
 /// # Errors
 /// See [`HubError`]; every message says what to do.
 pub fn resolve(model: &str, revision: Option<&str>) -> Result<PathBuf, HubError> {
+    #[cfg(feature = "hub")]
+    return folder(model, |model| fetch::snapshot(model, revision.unwrap_or("main"), fetch::Part::Whole));
+    #[cfg(not(feature = "hub"))]
+    disabled(model, revision)
+}
+
+/// As [`resolve`], for those who need a model's configuration and tokenizer: no weights are downloaded, and the folder may
+/// have none.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn describe(model: &str, revision: Option<&str>) -> Result<PathBuf, HubError> {
+    #[cfg(feature = "hub")]
+    return folder(model, |model| fetch::snapshot(model, revision.unwrap_or("main"), fetch::Part::Description));
+    #[cfg(not(feature = "hub"))]
+    disabled(model, revision)
+}
+
+#[cfg(not(feature = "hub"))]
+fn disabled(model: &str, _: Option<&str>) -> Result<PathBuf, HubError> {
+    folder(model, |model| Err(HubError::Disabled { model: model.to_owned() }))
+}
+
+/// The folder that `model` is, or the one that `fetch` finds for a repository's id.
+fn folder(model: &str, fetch: impl FnOnce(&str) -> Result<PathBuf, HubError>) -> Result<PathBuf, HubError> {
     if Path::new(model).is_dir() {
         return Ok(PathBuf::from(model));
     }
     if !is_repository_id(model) {
         return Err(HubError::NotAModel { model: model.to_owned() });
     }
-    #[cfg(feature = "hub")]
-    return fetch::snapshot(model, revision.unwrap_or("main"));
-    #[cfg(not(feature = "hub"))]
-    {
-        let _ = revision;
-        Err(HubError::Disabled { model: model.to_owned() })
-    }
+    fetch(model)
 }
 
 /// `owner/name` in the hub's alphabet: nothing that could be meant as a path, or become one.

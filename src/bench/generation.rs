@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use rlver_kernels::host::WeightFormat;
 use rlver_models::generate::{Engine, RowId, Sampler, SamplingSettings};
 use rlver_models::qwen2::Qwen2;
 
@@ -20,9 +21,9 @@ pub(super) struct Prefill {
 }
 
 impl Prefill {
-    pub(super) fn new(model: &Qwen2) -> Prefill {
+    pub(super) fn new(model: Qwen2) -> Prefill {
         let vocabulary = model.config().vocab_size;
-        Prefill { engine: Engine::new(model, vocabulary, 1, PREFILL + 1), open: Vec::new(), vocabulary, run: 0 }
+        Prefill { engine: Engine::new(&model, vocabulary, 1, PREFILL + 1), open: Vec::new(), vocabulary, run: 0 }
     }
 }
 
@@ -47,9 +48,9 @@ pub(super) struct Decode {
 }
 
 impl Decode {
-    pub(super) fn new(model: &Qwen2, rows: usize) -> Decode {
+    pub(super) fn new(model: Qwen2, rows: usize, weights: WeightFormat) -> Decode {
         let vocabulary = model.config().vocab_size;
-        let engine = Engine::new(model, vocabulary, rows, PROMPT + NEW + 1);
+        let engine = Engine::new(&model, vocabulary, rows, PROMPT + NEW + 1).with_format(weights);
         Decode { engine, open: Vec::new(), rows, vocabulary, run: 0 }
     }
 }

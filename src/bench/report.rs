@@ -85,7 +85,7 @@ fn flops(stage: Stage, sample: &Sample, config: &Qwen2Config) -> Option<f64> {
     match stage {
         Stage::Prefill => Some(flops.prefill(n)),
         // Prompts of 128, on average half of the 64 new tokens more.
-        Stage::Decode(_) => Some(n as f64 * flops.decode(160.0)),
+        Stage::Decode(_) | Stage::DecodeBf16(_) => Some(n as f64 * flops.decode(160.0)),
         Stage::Update => Some(4.0 * flops.update(n / 4)),
         Stage::Dialogue(_) => Some(flops.update(n)),
         Stage::Packed(_) => Some(n as f64 / n.min(512) as f64 * flops.update(n.min(512))),

@@ -1,4 +1,5 @@
 use burn::tensor::{Device, Distribution, Tensor};
+use rlver_kernels::host::WeightFormat;
 
 use super::generation::{Decode, Prefill};
 use super::step::Steps;
@@ -14,6 +15,8 @@ pub enum Stage {
     Prefill,
     /// 64 tokens for so many sequences side by side, after prompts of 128.
     Decode(usize),
+    /// The same with the rollouts' weights in bf16.
+    DecodeBf16(usize),
     /// Forward, backward, clipping and AdamW on 4 rows of 256 tokens.
     Update,
     /// 8 dialogues of up to 8 turns, then PPO with a critic: `rlver train`.
@@ -54,7 +57,10 @@ impl Stage {
                 "step" => Ok(Stage::Step),
                 _ => Err(unknown()),
             },
-            Some(("decode", n)) => Ok(Stage::Decode(count(n)?)),
+            Some(("decode", n)) => match n.strip_suffix("-bf16") {
+                Some(n) => Ok(Stage::DecodeBf16(count(n)?)),
+                None => Ok(Stage::Decode(count(n)?)),
+            },
             Some(("dialogue", n)) => Ok(Stage::Dialogue(count(n)?)),
             Some(("packed", n)) => Ok(Stage::Packed(count(n)?)),
             Some(_) => Err(unknown()),
@@ -67,6 +73,7 @@ impl Stage {
             Stage::Gemm => "gemm".into(),
             Stage::Prefill => "prefill".into(),
             Stage::Decode(rows) => format!("decode-{rows}"),
+            Stage::DecodeBf16(rows) => format!("decode-{rows}-bf16"),
             Stage::Update => "update".into(),
             Stage::Step => "step".into(),
             Stage::Dialogue(tokens) => format!("dialogue-{tokens}"),
@@ -82,8 +89,9 @@ impl Stage {
     ) -> Result<Box<dyn Measured>, BenchError> {
         Ok(match self {
             Stage::Gemm => Box::new(Gemm::new(device)),
-            Stage::Prefill => Box::new(Prefill::new(&source.network(device)?)),
-            Stage::Decode(rows) => Box::new(Decode::new(&source.network(device)?, rows)),
+            Stage::Prefill => Box::new(Prefill::new(source.network(device)?)),
+            Stage::Decode(rows) => Box::new(Decode::new(source.network(device)?, rows, WeightFormat::F32)),
+            Stage::DecodeBf16(rows) => Box::new(Decode::new(source.network(device)?, rows, WeightFormat::Bf16)),
             Stage::Update => Box::new(Update::new(source.network(device)?, &[256; 4])?),
             Stage::Dialogue(tokens) => Box::new(Update::new(source.network(device)?, &[tokens])?),
             Stage::Packed(tokens) => {
@@ -138,7 +146,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for stage in Stage::ALL.into_iter().chain(Stage::scaling()).chain([Stage::Gemm]) {
+        for stage in Stage::ALL.into_iter().chain(Stage::scaling()).chain([Stage::Gemm, Stage::DecodeBf16(8)]) {
             assert_eq!(Stage::parse(&stage.name()).unwrap(), stage);
         }
         assert!(Stage::parse("decode-0").unwrap_err().to_string().contains("decode-8"));

@@ -5,7 +5,8 @@ use crate::objective::{AdvantageEstimator, PolicyLossKind, TurnCredit};
 
 use super::check::{at_least, refuse, within};
 use super::{
-    Algorithm, KlControl, KlUse, LogprobSource, Recipe, RecipeError, RewardPlacement, RolloutIs, TurnBaseline, to_toml,
+    Algorithm, KlControl, KlUse, LogprobSource, Recipe, RecipeError, RewardPlacement, RolloutIs, RolloutWeights,
+    TurnBaseline, to_toml,
 };
 
 impl Recipe {
@@ -101,6 +102,11 @@ impl Recipe {
         let o = &self.objective;
         if o.policy_loss == PolicyLossKind::Cispo && o.clip_high == 0.0 {
             return refuse("objective.clip_high", o.clip_high, "must be above 0 with policy_loss = \"cispo\"");
+        }
+        if self.rollout.weights == RolloutWeights::Bf16 && o.old_logprobs == LogprobSource::Rollout {
+            let problem = "what was sampled with rollout.weights = \"bf16\" has not the policy's own log-probabilities: \
+                           use \"recompute\"";
+            return refuse("objective.old_logprobs", to_toml(&o.old_logprobs), problem);
         }
         if o.rollout_is != RolloutIs::None {
             if o.old_logprobs == LogprobSource::Rollout {

@@ -119,6 +119,25 @@ pub enum LogprobSource {
     Rollout,
 }
 
+/// How the rollouts' engine keeps weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RolloutWeights {
+    /// As the trainer has them.
+    F32,
+    /// Rounded to half the bytes.
+    Bf16,
+}
+
+impl From<RolloutWeights> for rlver_kernels::host::WeightFormat {
+    fn from(weights: RolloutWeights) -> Self {
+        match weights {
+            RolloutWeights::F32 => Self::F32,
+            RolloutWeights::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 /// Type of saved weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use choices::{
     Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
-    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
+    RewardPlacement, RolloutIs, RolloutWeights, SavedType, TurnBaseline,
 };
 pub use error::RecipeError;
 pub use explain::explain;

@@ -11,7 +11,7 @@ use crate::user::llm::prompt::Variant;
 
 use super::choices::{
     Algorithm, CurriculumChoice, EmotionModelChoice, Environment, KernelChoice, KlControl, KlUse, LogprobSource,
-    RewardPlacement, RolloutIs, SavedType, TurnBaseline,
+    RewardPlacement, RolloutIs, RolloutWeights, SavedType, TurnBaseline,
 };
 use super::section::section;
 
@@ -131,6 +131,8 @@ section! {
         max_context: usize = 1024,
         /// Dialogues generated side by side; finished ones make room for waiting ones.
         batch: usize = 64,
+        /// Weights that generate on `flex`: `f32`, whose log-probabilities are the trainer's to the bit, or `bf16`: large networks decode almost twice as fast, and `rollout/logprob_gap` says how far log-probabilities are off (`objective.rollout_is` corrects for it). Other devices know `f32` only.
+        weights: RolloutWeights = RolloutWeights::F32,
     }
 }
 

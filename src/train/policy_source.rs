@@ -36,7 +36,7 @@ pub fn load_tokenizer(name: &str) -> Result<Tokenizer, Error> {
     if name == PICO {
         return Ok(Tokenizer::from_bytes(pico!("tokenizer.json"), pico!("tokenizer_config.json"))?);
     }
-    Ok(Tokenizer::load(&resolve(name, "")?)?)
+    Ok(Tokenizer::load(&hub::describe(name, None)?)?)
 }
 
 /// Loads a policy's network alone; a folder needs no tokenizer for it.
@@ -50,7 +50,7 @@ pub fn load_network(name: &str, revision: &str, device: &Device) -> Result<Qwen2
     Ok(weights::load(&resolve(name, revision)?, HeadKind::Vocabulary, device)?)
 }
 
-/// Reads a policy's architecture, without its weights.
+/// Reads a policy's architecture, without its weights, which are not downloaded for it.
 ///
 /// # Errors
 /// As [`load_policy`].
@@ -58,7 +58,7 @@ pub fn load_config(name: &str, revision: &str) -> Result<Qwen2Config, Error> {
     if name == PICO {
         return Ok(Qwen2Config::from_json(Path::new(PICO), pico!("config.json"))?);
     }
-    Ok(Qwen2Config::load(&resolve(name, revision)?)?)
+    Ok(Qwen2Config::load(&hub::describe(name, revision_of(revision))?)?)
 }
 
 /// Loads a critic from a critic's or a policy's checkpoint.
@@ -74,5 +74,10 @@ fn load_pico(head: HeadKind, device: &Device) -> Result<Qwen2, Error> {
 }
 
 fn resolve(name: &str, revision: &str) -> Result<PathBuf, Error> {
-    Ok(hub::resolve(name, (!revision.is_empty()).then_some(revision))?)
+    Ok(hub::resolve(name, revision_of(revision))?)
+}
+
+/// An empty revision is the repository's main branch.
+fn revision_of(revision: &str) -> Option<&str> {
+    (!revision.is_empty()).then_some(revision)
 }

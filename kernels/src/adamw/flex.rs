@@ -1,7 +1,7 @@
 use rayon::prelude::*;
 
 use super::AdamWStep;
-use crate::simd::dispatch;
+use crate::simd::vectorised;
 
 const CHUNK: usize = 1 << 14;
 
@@ -14,7 +14,7 @@ pub(crate) fn adamw(weight: &mut [f32], first: &mut [f32], second: &mut [f32], g
     let keep = (1.0 - step.learning_rate * step.weight_decay) as f32;
     let moments = first.par_chunks_mut(CHUNK).zip(second.par_chunks_mut(CHUNK));
     weight.par_chunks_mut(CHUNK).zip(moments).zip(gradient.par_chunks(CHUNK)).for_each(|((w, (m, v)), g)| {
-        dispatch(|| {
+        vectorised!({
             for (((w, m), v), g) in w.iter_mut().zip(m.iter_mut()).zip(v.iter_mut()).zip(g) {
                 let g = g * scale;
                 *m = *m * old1 + g * new1;

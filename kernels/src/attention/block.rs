@@ -1,9 +1,19 @@
 //! A block of consecutive query rows of one head against the keys it may see: shared by packed and cached attention.
 
-use crate::simd::{ONE, Store, View, dispatch, exp, matmul, max, sum};
+use crate::simd::{LARGEST_UNPLANNED, ONE, Store, View, exp, matmul, max, sum, vectorised};
 
 /// Query rows per block.
 pub(crate) const ROWS: usize = 64;
+
+/// Replaces scores by exp(score − largest); the largest and the sum.
+#[inline(always)]
+pub(crate) fn softmax(scores: &mut [f32]) -> (f32, f32) {
+    let top = max(scores);
+    for s in scores.iter_mut() {
+        *s = exp(*s - top);
+    }
+    (top, sum([&*scores], |[p]| p))
+}
 
 /// Query rows that share keys and values: consecutive queries of one head, or the heads of a group at one position.
 #[derive(Clone, Copy)]
@@ -43,21 +53,22 @@ impl Block<'_> {
         matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
         let mut inverse = [0f32; ROWS];
         let mut log_sums = [0f32; ROWS];
-        dispatch(|| {
+        vectorised!({
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
                 let (seen, unseen) = row.split_at_mut(self.seen(r));
-                let top = max(seen);
-                for s in seen.iter_mut() {
-                    *s = exp(*s - top);
-                }
-                let total = sum(seen.len(), |i| seen[i]);
+                let (top, total) = softmax(seen);
                 unseen.fill(0.0);
                 inverse[r] = 1.0 / total;
                 log_sums[r] = top + total.ln();
             }
         });
         let probabilities = View::rows(scores, keys);
-        matmul([self.rows, self.head_dim, keys], out, out_stride, Store::Set, probabilities, self.v, 1.0, ONE);
+        // So many columns at once that the sum is cut at the same keys however many there are.
+        for from in (0..self.head_dim).step_by(LARGEST_UNPLANNED) {
+            let columns = LARGEST_UNPLANNED.min(self.head_dim - from);
+            let v = View { data: &self.v.data[from * self.v.col_stride..], ..self.v };
+            matmul([self.rows, columns, keys], &mut out[from..], out_stride, Store::Set, probabilities, v, 1.0, ONE);
+        }
         for (r, row) in out.chunks_mut(out_stride).take(self.rows).enumerate() {
             row[..self.head_dim].iter_mut().for_each(|o| *o *= inverse[r]);
         }
@@ -71,7 +82,7 @@ impl Block<'_> {
         let keys = self.visible();
         scores.resize(self.rows * keys, 0.0);
         matmul([self.rows, keys, self.head_dim], scores, keys, Store::Set, self.q, self.k.t(), self.scale(), ONE);
-        dispatch(|| {
+        vectorised!({
             for (r, row) in scores.chunks_exact_mut(keys).enumerate() {
                 let (seen, unseen) = row.split_at_mut(self.seen(r));
                 let l = lse(r);

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::block::{Block, ROWS};
 use super::problem::Heads;
 use crate::Segments;
-use crate::simd::{ONE, Store, View, dispatch, matmul, sum};
+use crate::simd::{ONE, Store, View, matmul, sum, vectorised};
 
 /// What the forward keeps for the backward.
 #[derive(Clone, Copy)]
@@ -132,11 +132,11 @@ fn group_backward(saved: Saved<'_>, grad: &[f32], segment: Range<usize>, kv_head
             let dout = View::rows(&grad[offset..], stride);
             ds.resize(rows * keys, 0.0);
             matmul([rows, keys, d], &mut ds, keys, Store::Set, dout, block.v.t(), 1.0, ONE);
-            dispatch(|| {
+            vectorised!({
                 for (r, (ds, p)) in ds.chunks_exact_mut(keys).zip(p.chunks_exact(keys)).enumerate() {
                     let at = offset + r * stride;
                     let (o, g) = (&saved.out[at..at + d], &grad[at..at + d]);
-                    let delta = sum(d, |i| o[i] * g[i]);
+                    let delta = sum([o, g], |[o, g]| o * g);
                     let seen = block.seen(r);
                     for (ds, p) in ds[..seen].iter_mut().zip(&p[..seen]) {
                         *ds = p * (*ds - delta);

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::{DEPTH_BLOCK, exp, prefetch};
+use crate::simd::{LARGEST_UNPLANNED, LONGEST_BLOCK, exp, prefetch};
 
 /// Keys that are multiplied side by side: as many as hide the latency of a multiply-add.
 const KEYS: usize = 8;
-/// Positions whose values stay in the first cache while all heads weigh them; divides [`DEPTH_BLOCK`].
+/// Positions whose values stay in the first cache while all heads weigh them; divides [`LONGEST_BLOCK`].
 const VALUES: usize = 32;
 /// Heads and vectors of columns whose sums stay in registers.
 const HEADS: usize = 4;
@@ -39,7 +39,7 @@ impl Decode<'_> {
     /// Whether this code adds as the matrix products do. They take other paths for one or two keys, and cut deep sums of
     /// wide heads where the processor's caches suggest.
     pub(super) fn fits(seen: usize, head_dim: usize) -> bool {
-        seen > 2 && head_dim <= 64
+        seen > 2 && head_dim <= LARGEST_UNPLANNED
     }
 
     /// False, and nothing done, on processors without fused multiply-add.
@@ -114,8 +114,8 @@ impl WithSimd for Decode<'_> {
                 weigh(simd, weights, values, width, head_dim, sums);
             }
             // The matrix product adds up the depth in blocks.
-            if positions.end == seen || positions.end % DEPTH_BLOCK == 0 {
-                if positions.end <= DEPTH_BLOCK {
+            if positions.end == seen || positions.end % LONGEST_BLOCK == 0 {
+                if positions.end <= LONGEST_BLOCK {
                     out.copy_from_slice(sums);
                 } else {
                     out.iter_mut().zip(&*sums).for_each(|(out, sum)| *out += sum);

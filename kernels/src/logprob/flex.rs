@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use crate::simd::{ALL, Store, View, dispatch, exp, matmul, max, sum};
+use crate::simd::{ALL, Store, View, exp, matmul, max, sum, vectorised};
 
 /// Vocabulary rows per chunk and hidden rows per block: the logits held at once are at most their product.
 const CHUNK: usize = 2048;
@@ -48,8 +48,8 @@ impl Online {
     fn absorb(&mut self, z: &[f32]) {
         let top = max(z).max(self.max);
         let old = if self.sum == 0.0 { 0.0 } else { exp(self.max - top) };
-        self.sum = self.sum * old + sum(z.len(), |i| exp(z[i] - top));
-        self.weighted = self.weighted * old + sum(z.len(), |i| exp(z[i] - top) * z[i]);
+        self.sum = self.sum * old + sum([z], |[z]| exp(z - top));
+        self.weighted = self.weighted * old + sum([z], |[z]| exp(z - top) * z);
         self.max = top;
     }
 
@@ -66,7 +66,7 @@ pub(crate) fn logprob_of(logits: &[f32], temperature: f32, target: usize) -> f32
     for chunk in logits.chunks(CHUNK) {
         scaled.clear();
         scaled.extend(chunk.iter().map(|z| z * scale));
-        dispatch(|| state.absorb(&scaled));
+        vectorised!(state.absorb(&scaled));
     }
     state.target = logits[target] * scale;
     state.logprob()
@@ -85,7 +85,7 @@ pub(crate) fn forward(hidden: &[f32], head: Head<'_>, targets: &[usize]) -> Vec<
             head.logits(block, rows, from, count, &mut logits);
             state.par_iter_mut().zip(logits.par_chunks_exact(count)).enumerate().with_min_len(16).for_each(
                 |(r, (state, z))| {
-                    dispatch(|| state.absorb(z));
+                    vectorised!(state.absorb(z));
                     if let Some(&z) = targets[start + r].checked_sub(from).and_then(|t| z.get(t)) {
                         state.target = z;
                     }
@@ -127,7 +127,7 @@ pub(crate) fn backward(
             logits.par_chunks_exact_mut(count).enumerate().with_min_len(16).for_each(|(r, z)| {
                 let i = start + r;
                 let (g, e, entropy, lse) = (dlogprob[i], dentropy[i], entropy[i], lse[i]);
-                dispatch(|| {
+                vectorised!({
                     for z in z.iter_mut() {
                         let logp = *z - lse;
                         *z = -exp(logp) * (g + e * (logp + entropy));

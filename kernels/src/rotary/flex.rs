@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use crate::simd::dispatch;
+use crate::simd::vectorised;
 
 const TOKENS: usize = 64;
 
@@ -12,7 +12,7 @@ pub(crate) fn rotate(x: &[f32], cos: &[f32], sin: &[f32], [_, heads, head_dim]: 
         .zip(x.par_chunks(TOKENS * width))
         .zip(cos.par_chunks(TOKENS * half).zip(sin.par_chunks(TOKENS * half)))
         .for_each(|((y, x), (cos, sin))| {
-            dispatch(|| {
+            vectorised!({
                 let tokens = y.chunks_exact_mut(width).zip(x.chunks_exact(width));
                 for ((y, x), (cos, sin)) in tokens.zip(cos.chunks_exact(half).zip(sin.chunks_exact(half))) {
                     for (y, x) in y.chunks_exact_mut(head_dim).zip(x.chunks_exact(head_dim)) {
@@ -27,4 +27,18 @@ pub(crate) fn rotate(x: &[f32], cos: &[f32], sin: &[f32], [_, heads, head_dim]: 
             });
         });
     y
+}
+
+/// The heads of one token, in place.
+#[inline(always)]
+pub(crate) fn turn(x: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let half = cos.len();
+    for x in x.chunks_exact_mut(2 * half) {
+        let (x1, x2) = x.split_at_mut(half);
+        for i in 0..half {
+            let (a, b) = (x1[i], x2[i]);
+            x1[i] = a * cos[i] - b * sin[i];
+            x2[i] = b * cos[i] + a * sin[i];
+        }
+    }
 }

@@ -23,14 +23,14 @@ impl RotaryTable {
     /// Angles position · θ^(−2i/head_dim), in f64 before rounding to f32.
     pub fn new(positions: &[usize], head_dim: usize, theta: f64, device: &Device) -> RotaryTable {
         let half = head_dim / 2;
-        let frequencies: Vec<f64> = (0..half).map(|i| theta.powf(-((2 * i) as f64) / head_dim as f64)).collect();
+        let frequencies = frequencies(head_dim, theta);
         let (mut cos, mut sin) =
             (Vec::with_capacity(positions.len() * half), Vec::with_capacity(positions.len() * half));
         for &position in positions {
             for frequency in &frequencies {
-                let angle = position as f64 * frequency;
-                cos.push(angle.cos() as f32);
-                sin.push(angle.sin() as f32);
+                let (c, s) = angle(position, *frequency);
+                cos.push(c);
+                sin.push(s);
             }
         }
         let shape = [positions.len(), half];
@@ -39,6 +39,17 @@ impl RotaryTable {
             sin: Tensor::from_data(TensorData::new(sin, shape), device),
         }
     }
+}
+
+/// θ^(−2i/head_dim).
+pub(crate) fn frequencies(head_dim: usize, theta: f64) -> Vec<f64> {
+    (0..head_dim / 2).map(|i| theta.powf(-((2 * i) as f64) / head_dim as f64)).collect()
+}
+
+/// Cosine and sine at a position.
+pub(crate) fn angle(position: usize, frequency: f64) -> (f32, f32) {
+    let angle = position as f64 * frequency;
+    (angle.cos() as f32, angle.sin() as f32)
 }
 
 /// Rotates every head of every token by its position's angles.

@@ -2,7 +2,7 @@ use rayon::prelude::*;
 
 use super::random::{threefry, uniform};
 use super::{SampleConfig, Stream};
-use crate::simd::{dispatch, exp, max, sum};
+use crate::simd::{exp, max, sum, vectorised};
 
 /// Ids and log-probabilities; `logits` has rows of `columns`.
 pub(crate) fn sample(logits: &[f32], columns: usize, config: SampleConfig, streams: &[Stream]) -> (Vec<i32>, Vec<f32>) {
@@ -16,9 +16,9 @@ pub(crate) fn sample(logits: &[f32], columns: usize, config: SampleConfig, strea
 fn draw(logits: &[f32], config: SampleConfig, stream: Stream) -> (i32, f32) {
     let scale = config.inverse_temperature();
     let z: Vec<f32> = logits.iter().map(|l| l * scale).collect();
-    let (top, total) = dispatch(|| {
+    let (top, total) = vectorised!({
         let top = max(&z);
-        (top, sum(z.len(), |i| exp(z[i] - top)))
+        (top, sum([&z], |[z]| exp(z - top)))
     });
     let threshold = threshold(&z, top, total, config);
     let key = [stream.seed as u32, (stream.seed >> 32) as u32];

@@ -1,6 +1,7 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use rayon::prelude::*;
 use rlver_kernels::cache::{Span, Spans};
+use rlver_kernels::host::{Decoder, WeightFormat};
 use rlver_kernels::linear::{linear, streamed};
 
 use super::sampler::Choice;
@@ -47,13 +48,27 @@ pub struct Sampled {
 /// Rows keep their cache between turns, so only new tokens are computed.
 #[derive(Debug)]
 pub struct Engine {
+    /// What is computed with; without weights once the host's decoder has its own copy.
     model: Qwen2,
-    /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
-    head: Option<Tensor<2>>,
-    cache: KvCache,
+    compute: Compute,
+    format: WeightFormat,
     rows: Vec<Option<Row>>,
     /// Ids from here on belong to no token and are never sampled.
     vocabulary: usize,
+}
+
+/// Who computes, with what is cached.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one per engine
+enum Compute {
+    /// The CPU, on slices.
+    Host(Decoder),
+    /// The device, on tensors.
+    Device {
+        /// The vocabulary projection; a copy where the model's is its embedding. `None` without weights.
+        head: Option<Tensor<2>>,
+        cache: KvCache,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -75,17 +90,28 @@ impl Engine {
     /// An engine for `rows` sequences of up to `capacity` tokens. `vocabulary` is the number of ids the tokenizer
     /// knows; the model's head may have more rows.
     pub fn new(model: &Qwen2, vocabulary: usize, rows: usize, capacity: usize) -> Engine {
-        let cache = KvCache::new(model.config(), rows, capacity, &model.device());
+        let device = model.device();
+        let compute = if model.suits_host() {
+            Compute::Host(Decoder::new(model.config().decoder_shape(), rows, capacity))
+        } else {
+            Compute::Device { head: None, cache: KvCache::new(model.config(), rows, capacity, &device) }
+        };
         let vocabulary = vocabulary.min(model.config().vocab_size);
         let rows = (0..rows).map(|_| None).collect();
         // Weights are laid out anew when they are first needed: an engine may be made long before.
-        Engine { model: model.untracked(), head: None, cache, rows, vocabulary }
+        Engine { model: model.untracked(), compute, format: WeightFormat::F32, rows, vocabulary }
+    }
+
+    /// The same engine with weights of another format: with bf16, half the bytes are read per token, and log-probabilities are
+    /// near the trainer's instead of equal to them. Only the CPU has a choice.
+    pub fn with_format(self, format: WeightFormat) -> Engine {
+        Engine { format, ..self }
     }
 
     /// Takes new weights of the same architecture; open rows forget what they cached.
     pub fn set_model(&mut self, model: &Qwen2) {
+        self.release_model();
         self.model = model.untracked();
-        self.head = None;
         self.rows.iter_mut().flatten().for_each(|row| row.cached = 0);
     }
 
@@ -93,12 +119,18 @@ impl Engine {
     /// [`Engine::set_model`] first.
     pub fn release_model(&mut self) {
         self.model = self.model.without_weights();
-        self.head = None;
+        match &mut self.compute {
+            Compute::Host(decoder) => decoder.release_weights(),
+            Compute::Device { head, .. } => *head = None,
+        }
     }
 
     /// Tokens a row can hold.
     pub fn capacity(&self) -> usize {
-        self.cache.capacity()
+        match &self.compute {
+            Compute::Host(decoder) => decoder.capacity(),
+            Compute::Device { cache, .. } => cache.capacity(),
+        }
     }
 
     /// Takes a free row, or `None` when all are in use.
@@ -166,61 +198,85 @@ impl Engine {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let head = self.prepare()?;
-        let hidden = self.model.forward_cached(&ids, &Spans::new(spans), &mut self.cache)?;
-        if ends.is_empty() {
-            return Ok(Vec::new());
+        let vocabulary = self.model.config().vocab_size;
+        if let Some(&id) = ids.iter().find(|id| **id as usize >= vocabulary) {
+            return Err(ModelError::TokenId { id, vocabulary });
         }
-        let logits = logits(hidden, head, &ends)?;
-        self.choose(&ends, logits)
+        self.prepare()?;
+        let spans = Spans::new(spans);
+        let choices = match &mut self.compute {
+            Compute::Host(decoder) => {
+                let positions: Vec<usize> = ends.iter().map(|(_, at)| *at).collect();
+                let logits = decoder.step(&ids, &spans, &positions)?;
+                self.choose(&ends, &logits)
+            }
+            Compute::Device { head, cache } => {
+                let hidden = self.model.forward_cached(&ids, &spans, cache)?;
+                if ends.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let logits = logits(hidden, head.clone().expect("just prepared"), &ends)?;
+                self.draw(&ends, logits)?
+            }
+        };
+        Ok(self.append(&ends, choices))
     }
 
-    /// Draws a token for every row that ends at `ends`: on the device, or on the host where that is the device or a
-    /// sampler is restricted.
-    fn choose(&mut self, ends: &[(usize, usize)], logits: Tensor<2>) -> Result<Vec<Sampled>, ModelError> {
+    /// Draws a token for every row that ends at `ends` where the logits are, or on the host where a sampler is
+    /// restricted.
+    fn draw(&mut self, ends: &[(usize, usize)], logits: Tensor<2>) -> Result<Vec<Choice>, ModelError> {
         let vocabulary = self.vocabulary;
-        if !rlver_kernels::is_flex(&logits.device()) {
-            let mut samplers: Vec<&mut Sampler> =
-                self.ending(ends).into_iter().map(|(_, turn)| &mut turn.sampler).collect();
-            if let Some(choices) = on_device::draw(&logits, &mut samplers, vocabulary)? {
-                return Ok(self.append(ends, choices));
-            }
+        let mut samplers: Vec<&mut Sampler> = self.ending(ends).into_iter().map(|turn| &mut turn.sampler).collect();
+        if let Some(choices) = on_device::draw(&logits, &mut samplers, vocabulary)? {
+            return Ok(choices);
         }
-        let width = logits.dims()[1];
         let logits = logits.into_data().convert_dtype(burn::tensor::DType::F32);
         let logits: Vec<f32> = logits.try_into_vec().expect("just converted to f32");
-        let choices = self
-            .ending(ends)
+        Ok(self.choose(ends, &logits))
+    }
+
+    /// Chooses a token for every row that ends at `ends` on the host; `logits` hold one row's after another's.
+    fn choose(&mut self, ends: &[(usize, usize)], logits: &[f32]) -> Vec<Choice> {
+        if ends.is_empty() {
+            return Vec::new();
+        }
+        let (width, vocabulary) = (logits.len() / ends.len(), self.vocabulary);
+        self.ending(ends)
             .par_iter_mut()
             .zip(logits.par_chunks_exact(width))
-            .map(|((_, turn), logits)| turn.sampler.choose(&logits[..vocabulary]))
-            .collect();
-        Ok(self.append(ends, choices))
+            .map(|(turn, logits)| turn.sampler.choose(&logits[..vocabulary]))
+            .collect()
     }
 
     /// The turns of the rows that end at `ends`, in their order.
-    fn ending(&mut self, ends: &[(usize, usize)]) -> Vec<(usize, &mut Turn)> {
+    fn ending(&mut self, ends: &[(usize, usize)]) -> Vec<&mut Turn> {
         let turns = self.rows.iter_mut().enumerate().filter_map(|(i, row)| Some((i, row.as_mut()?.turn.as_mut()?)));
-        turns.filter(|(i, _)| ends.binary_search_by_key(i, |(row, _)| *row).is_ok()).collect()
+        let ending = turns.filter(|(i, _)| ends.binary_search_by_key(i, |(row, _)| *row).is_ok());
+        ending.map(|(_, turn)| turn).collect()
     }
 
-    /// Lays new weights out for generation; the vocabulary projection.
-    fn prepare(&mut self) -> Result<Tensor<2>, ModelError> {
-        if let Some(head) = &self.head {
-            return Ok(head.clone());
+    /// Lays new weights out for generation.
+    fn prepare(&mut self) -> Result<(), ModelError> {
+        match &mut self.compute {
+            Compute::Host(decoder) if !decoder.is_ready() => {
+                let empty = self.model.without_weights();
+                let model = std::mem::replace(&mut self.model, empty);
+                decoder.set_weights(model.into_decoder_weights()?, self.format)?;
+            }
+            Compute::Device { head: head @ None, .. } => {
+                self.model = self.model.streamed()?;
+                let weight = self.model.vocabulary_head()?;
+                let tied = self.model.config().tie_word_embeddings;
+                *head = Some(if tied { streamed(weight)? } else { weight });
+            }
+            _ => {}
         }
-        self.model = self.model.streamed()?;
-        let mut head = self.model.vocabulary_head()?;
-        if self.model.config().tie_word_embeddings {
-            head = streamed(head)?;
-        }
-        self.head = Some(head.clone());
-        Ok(head)
+        Ok(())
     }
 
     /// Appends the chosen tokens to their rows and ends turns that are over.
     fn append(&mut self, ends: &[(usize, usize)], choices: Vec<Choice>) -> Vec<Sampled> {
-        let capacity = self.cache.capacity();
+        let capacity = self.capacity();
         let mut sampled = Vec::with_capacity(ends.len());
         for (&(index, _), choice) in ends.iter().zip(choices) {
             let row = self.rows[index].as_mut().expect("only open rows are stepped");

@@ -25,6 +25,15 @@ const SMALL: [&str; 5] = [
 /// How often a branch may move while we download from it.
 const ATTEMPTS: usize = 3;
 
+/// How much of a repository is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything but the weights.
+    Description,
+    /// Everything.
+    Whole,
+}
+
 /// One repository at one revision, and who to ask for it.
 struct Remote<'a> {
     model: &'a str,
@@ -36,8 +45,8 @@ struct Remote<'a> {
     cache: CacheRepo,
 }
 
-/// The snapshot folder of `model`, fetched as far as it is not in the cache.
-pub(super) fn snapshot(model: &str, revision: &str) -> Result<PathBuf, HubError> {
+/// The snapshot folder of `model`, fetched as far as it is not in the cache: of `part` at least.
+pub(super) fn snapshot(model: &str, revision: &str, part: Part) -> Result<PathBuf, HubError> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.trim().is_empty());
     let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
     let endpoint = endpoint.trim().trim_end_matches('/').to_owned();
@@ -73,11 +82,11 @@ pub(super) fn snapshot(model: &str, revision: &str) -> Result<PathBuf, HubError>
         cache: cache.repo(repo),
         endpoint: endpoint.clone(),
     };
-    if let Some(folder) = remote.cached() {
+    if let Some(folder) = remote.cached(part) {
         return Ok(folder);
     }
     for _ in 0..ATTEMPTS {
-        if let Some(folder) = remote.download()? {
+        if let Some(folder) = remote.download(part)? {
             return Ok(folder);
         }
     }
@@ -85,10 +94,11 @@ pub(super) fn snapshot(model: &str, revision: &str) -> Result<PathBuf, HubError>
 }
 
 impl Remote<'_> {
-    /// The snapshot, if weights and configuration are all in the cache.
-    fn cached(&self) -> Option<PathBuf> {
+    /// The snapshot, if what `part` needs is all in the cache.
+    fn cached(&self, part: Part) -> Option<PathBuf> {
         let folder = self.in_cache(CONFIG)?.parent()?.to_owned();
-        if self.in_cache(WEIGHTS).is_some() {
+        let described = part == Part::Description && self.in_cache(SMALL[0]).is_some();
+        if described || self.in_cache(WEIGHTS).is_some() {
             return Some(folder);
         }
         let shards = self.shards(&self.in_cache(INDEX)?).ok()?;
@@ -102,13 +112,15 @@ impl Remote<'_> {
         self.cache.get(file).or_else(by_commit)
     }
 
-    /// Fetches every file; `None` if the revision came to mean another commit halfway.
-    fn download(&self) -> Result<Option<PathBuf>, HubError> {
+    /// Fetches every file of `part`; `None` if the revision came to mean another commit halfway.
+    fn download(&self, part: Part) -> Result<Option<PathBuf>, HubError> {
         let mut paths = vec![self.require(CONFIG)?];
         for file in SMALL {
             paths.extend(self.fetch(file)?);
         }
-        if let Some(weights) = self.fetch(WEIGHTS)? {
+        if part == Part::Description {
+            // What is small is all.
+        } else if let Some(weights) = self.fetch(WEIGHTS)? {
             paths.push(weights);
         } else {
             let index = self.fetch(INDEX)?.ok_or_else(|| self.missing(&format!("{WEIGHTS} or {INDEX}")))?;

@@ -2,6 +2,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use rlver_kernels::host::DecoderShape;
+
 use crate::ModelError;
 
 /// Architecture of a Qwen2 or Qwen2.5 model, as Hugging Face's `config.json` describes it.
@@ -163,6 +165,21 @@ impl Qwen2Config {
             raw.insert("label2id".into(), json!({"value": 0}));
         }
         Value::Object(raw)
+    }
+
+    /// The sizes that the host's decoder needs.
+    pub(crate) fn decoder_shape(&self) -> DecoderShape {
+        DecoderShape {
+            hidden: self.hidden_size,
+            intermediate: self.intermediate_size,
+            vocabulary: self.vocab_size,
+            layers: self.num_hidden_layers,
+            heads: self.num_attention_heads,
+            kv_heads: self.num_key_value_heads,
+            head_dim: self.head_dim,
+            rms_norm_eps: self.rms_norm_eps,
+            rope_theta: self.rope_theta,
+        }
     }
 
     /// Number of parameters without a value head.

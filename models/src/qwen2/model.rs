@@ -1,6 +1,7 @@
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use rlver_kernels::attention::attention;
 use rlver_kernels::cache::{Spans, cached_attention, write};
+use rlver_kernels::host::{Decoder, DecoderWeights, LayerWeights, Projection as HostProjection};
 use rlver_kernels::linear::{linear, streamed};
 use rlver_kernels::logprob::{LogProb, linear_logprob};
 use rlver_kernels::norm::rms_norm;
@@ -205,6 +206,37 @@ impl Qwen2 {
             Some(error) => Err(error.into()),
             None => Ok(model),
         }
+    }
+
+    /// Whether the host's decoder can take over generation.
+    pub(crate) fn suits_host(&self) -> bool {
+        Decoder::available(&self.device()) && self.embed_tokens.dtype() == DType::F32
+    }
+
+    /// The parameters of a policy as the host's decoder takes them, which lets go of each as soon as it has its own copy.
+    ///
+    /// # Errors
+    /// On a critic, which has no vocabulary head.
+    pub(crate) fn into_decoder_weights(self) -> Result<DecoderWeights, ModelError> {
+        let model = self.untracked();
+        drop(self);
+        let head = model.vocabulary_head()?;
+        let projection = |p: Projection| HostProjection { weight: p.weight, bias: p.bias };
+        let layer = |layer: Block| LayerWeights {
+            input_norm: layer.input_layernorm,
+            qkv: [layer.q_proj, layer.k_proj, layer.v_proj].map(projection),
+            output: layer.o_proj,
+            post_norm: layer.post_attention_layernorm,
+            gate: layer.gate_proj,
+            up: layer.up_proj,
+            down: layer.down_proj,
+        };
+        Ok(DecoderWeights {
+            embedding: model.embed_tokens,
+            layers: model.layers.into_iter().map(layer).collect(),
+            norm: model.norm,
+            head,
+        })
     }
 
     /// A copy of the trunk with a value head instead: the start of a critic. The value head starts at zero.

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rlver_models::hub::resolve;
+use rlver_models::hub::{describe, resolve};
 
 use super::hub_server::{Answer, COMMIT, answer};
 
@@ -70,7 +70,9 @@ fn ask(endpoint: &str, home: &Path, model: &str, more: &[(&str, &str)]) -> Resul
 #[ignore = "run by the other tests of this module"]
 fn resolve_as_told() {
     let Ok(model) = std::env::var("RLVER_TEST_MODEL") else { return };
-    match resolve(&model, std::env::var("RLVER_TEST_REVISION").ok().as_deref()) {
+    let revision = std::env::var("RLVER_TEST_REVISION").ok();
+    let find = if std::env::var_os("RLVER_TEST_DESCRIBE").is_some() { describe } else { resolve };
+    match find(&model, revision.as_deref()) {
         Ok(folder) => println!("\nRESOLVED {}", folder.display()),
         Err(e) => println!("\nREFUSED {e}"),
     }
@@ -114,6 +116,26 @@ fn a_single_file_model_is_fetched_once() {
     // The same commit asked for by name, as another program would have left it: without a ref.
     let by_name = [("RLVER_TEST_REVISION", COMMIT)];
     assert_eq!(ask("http://127.0.0.1:9", dir.path(), "org/name", &by_name).expect("cached"), folder);
+}
+
+/// A plan needs no weights: they may be gigabytes.
+#[test]
+fn a_description_leaves_the_weights_where_they_are() {
+    let hub = Hub::start(
+        &[("config.json", file("{}")), ("tokenizer.json", file("{\"t\":1}")), ("model.safetensors", file("weights"))],
+        404,
+    );
+    let dir = home();
+    let described = [("RLVER_TEST_DESCRIBE", "1")];
+    let folder = hub.resolve(dir.path(), "org/name", &described).expect("is described");
+    assert!(Path::new(&folder).join("config.json").exists() && !Path::new(&folder).join("model.safetensors").exists());
+    assert!(!hub.seen.lock().expect("no panic").iter().any(|request| request.contains("model.safetensors")));
+    assert_eq!(ask("http://127.0.0.1:9", dir.path(), "org/name", &described).expect("cached"), folder);
+    // Whoever needs the weights fetches the rest.
+    assert_eq!(hub.resolve(dir.path(), "org/name", &[]).expect("resolves"), folder);
+    assert!(Path::new(&folder).join("model.safetensors").exists());
+    let said = ask("http://127.0.0.1:9", home().path(), "org/name", &described).expect_err("nobody listens");
+    assert!(said.contains("check the network"), "{said}");
 }
 
 #[test]

@@ -134,7 +134,8 @@ impl<'a> Trainer<'a> {
         if capacity < recipe.rollout.max_context {
             report(Event::Note(format!("rollout.max_context is lowered to the model's {capacity} positions")));
         }
-        let engine = Engine::new(&learner.model, policy.vocabulary(), rows, capacity);
+        let engine =
+            Engine::new(&learner.model, policy.vocabulary(), rows, capacity).with_format(recipe.rollout.weights.into());
         if let Some(settings) = &policy.recommended_sampling {
             report(Event::Note(format!("generation_config.json is ignored; it recommends {settings}")));
         }
