@@ -31,7 +31,10 @@ pub(super) struct Head {
     pub(super) intercept: f32,
     pub(super) measures: Vec<f32>,
     pub(super) grams: Places,
+    /// n-grams of how the reply begins.
+    pub(super) opening: Places,
     pub(super) line: Places,
+    pub(super) line_opening: Places,
     pub(super) context: Vec<f32>,
     /// |score| from which the change is 10: `[band C, B, A][fall, rise]`.
     pub(super) ten: [[f32; 2]; 3],
