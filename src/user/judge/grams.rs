@@ -51,9 +51,18 @@ fn each(chars: &[char], mut found: impl FnMut(usize, u32)) {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         for c in chars[at..].iter().take(LONGEST) {
             hash = (hash ^ u64::from(u32::from(*c))).wrapping_mul(0x0000_0100_0000_01b3);
-            found(at, ((hash >> 24) % BUCKETS as u64) as u32);
+            found(at, place(hash));
         }
     }
+}
+
+/// The place of a hash. A code point reaches the upper half of the hash only after several steps, so that all bits are
+/// mixed first (the finaliser of MurmurHash3).
+fn place(mut hash: u64) -> u32 {
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
+    }
+    ((hash ^ (hash >> 33)) % BUCKETS as u64) as u32
 }
 
 fn of_length_one(weights: HashMap<u32, f32>) -> Vec<(u32, f32)> {
@@ -75,6 +84,13 @@ mod tests {
         assert_eq!(a, grams("我  听见了 ok"));
         assert!(a.windows(2).all(|w| w[0].0 < w[1].0));
         assert!(grams("").is_empty() && opening("").is_empty());
+    }
+
+    #[test]
+    fn single_characters_fall_on_places_of_their_own() {
+        let places: std::collections::HashSet<u32> =
+            (0x4e00..0x5200).filter_map(char::from_u32).map(|c| grams(&c.to_string())[0].0).collect();
+        assert!(places.len() > 900, "{} places for 1024 characters", places.len());
     }
 
     #[test]

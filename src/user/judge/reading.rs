@@ -94,12 +94,14 @@ impl Reading {
         measure(reply.trim(), hearing, false).1
     }
 
-    /// Whether the reply praises and takes up next to nothing of what the person said.
+    /// Whether the reply praises and takes up nothing of what the person said, or next to nothing where it is short. (Four in
+    /// five recorded replies that praise at length and take up little are welcome.)
     pub(super) fn is_empty_praise(&self) -> bool {
         let praise = [Strategy::PraiseActions, Strategy::PraiseQualities, Strategy::PraiseThoughts];
         let sentences: u32 = praise.iter().filter_map(|s| self.strategies.get(s)).sum();
         let praises = self.praise >= 2.0 || 3 * sentences as usize >= self.text.sentences.len().max(1);
-        praises && self.overlap.shared < 1.5 + 0.05 * self.overlap.items
+        let least = if self.size < 120.0 { 1.5 + 0.05 * self.overlap.items } else { 1.0 };
+        praises && self.overlap.shared < least
     }
 
     /// Whether the reply speaks of this and that, but of nothing that the person told or is known for. Nobody has told

@@ -84,7 +84,8 @@ impl Judge {
         let names = measure_names();
         let complete =
             [&weights.plain, &weights.reply, &weights.context].iter().all(|h| h.measures.len() == names.len());
-        if weights.measures != fingerprint(&names) || !complete || weights.history.len() != INPUTS {
+        if weights.measures != fingerprint(&names) || !complete || weights.history.len() <= INPUTS + STATE + names.len()
+        {
             return Err(WeightsError::Measures { origin: origin.into() });
         }
         Ok(Judge { weights })
@@ -176,9 +177,19 @@ impl Judge {
         &self.head(view, language).measures
     }
 
-    /// The context score with what recorded history adds.
-    pub(super) fn with_history(&self, score: f32, history: &History) -> f32 {
-        dot(&self.weights.history, &history.inputs(score))
+    /// The score where recorded emotions are known: what history and the recorded state say beside the reply.
+    pub(super) fn with_history(
+        &self,
+        score: f32,
+        history: &History,
+        state: &[f32; STATE],
+        reading: &Reading,
+        hearing: &Hearing,
+    ) -> f32 {
+        let inputs = history.inputs(score);
+        let around = context::measures(hearing);
+        let all = inputs.iter().chain(state).chain(&reading.values).chain(&around).chain(&[1.0]);
+        all.zip(&self.weights.history).map(|(v, w)| v * w).sum()
     }
 
     /// The baseline that never reads the reply.

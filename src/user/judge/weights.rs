@@ -17,7 +17,8 @@ pub struct Weights {
     pub(super) reply: Head,
     /// Reads the line that is answered as well.
     pub(super) context: Head,
-    /// What recorded history adds to the context head (see [`super::history`]).
+    /// The head that reads recorded history (see [`super::history`]), the recorded state, the reply's measures and those of
+    /// the answered line; intercept last.
     pub(super) history: Vec<f32>,
     /// The baseline that never reads the reply; intercept last.
     pub(super) state: Vec<f32>,

@@ -8,14 +8,17 @@ use super::boost::{self, Binned, Boosting};
 use super::folds::{MODELS, PROFILES};
 
 /// Share of honest replies of unseen people and reply models that the gate may refuse.
-const FALSE_ALARMS: f64 = 0.011;
+const FALSE_ALARMS: f64 = 0.018;
 const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
+
+/// Measures, target, weight and cell of a reply.
+type Sample<'a> = (&'a [f32], f64, f64, (usize, usize));
 
 impl Material {
     /// Fits the gate on honest replies and their edits, without those of `left_out`. The threshold comes from replies
     /// whose profile and reply model the trees have not seen.
     pub(super) fn gate(&self, keep: &dyn Fn(usize) -> bool, left_out: Option<Attack>) -> Gate {
-        let mut samples: Vec<(&[f32], f64, f64, (usize, usize))> = Vec::new();
+        let mut samples: Vec<Sample<'_>> = Vec::new();
         let recorded = self
             .rows
             .iter()

@@ -1,11 +1,13 @@
 //! What the recorded judge wrote about a reply, as a teacher.
 //!
 //! A recorded change has one of a few values and is noisy; the appraisal written before it tells more finely how the reply
-//! was taken. A reader learns from one half of the dialogues what appraisals say about changes and reads those of the other
-//! half; the heads are fitted to what it reads. No head and no figure ever sees an appraisal of the dialogue it judges.
+//! was taken. A reader learns what appraisals say about changes and reads those of people it has not learned from, or it would
+//! tell the person by the words and repeat how that person mostly felt; the heads are fitted to what it reads. No head and no
+//! figure ever sees an appraisal of the dialogue it judges.
 
 use super::super::grams::BUCKETS;
 use super::Material;
+use super::folds::PROFILES;
 use super::logistic::{self, Rows, log_odds};
 
 /// Scale of an appraisal's n-grams, for a penalty of one.
@@ -19,12 +21,12 @@ impl Material {
     /// The targets of all rows and examples, by readers fitted on what `keep` keeps.
     pub(super) fn targets(&self, keep: &dyn Fn(usize) -> bool) -> Vec<f64> {
         let mut targets = self.target.clone();
-        for half in 0..2 {
+        for fold in 0..PROFILES {
             let known = |i: usize| keep(i) && !self.rows[i].appraisal.is_empty();
-            let of_half = |i: &usize| self.rows[*i].dialogue % 2 == half;
+            let of_fold = |i: &usize| self.cells[*i].0 == fold;
             let (read, learned): (Vec<usize>, Vec<usize>) =
-                (0..self.rows.len()).filter(|i| known(*i)).partition(of_half);
-            if learned.is_empty() {
+                (0..self.rows.len()).filter(|i| known(*i)).partition(of_fold);
+            if read.is_empty() || learned.is_empty() {
                 continue;
             }
             let weight = vec![1.0; self.target.len()];

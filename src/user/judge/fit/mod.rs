@@ -32,6 +32,9 @@ use crate::user::{Appraisal, Emotion};
 const PENALTY: f64 = 300.0;
 /// Penalty of the context head, which has more to choose from.
 const CONTEXT_PENALTY: f64 = 500.0;
+/// Penalties of the history head: of the score and of the reply's measures, and of those of the answered line.
+const HISTORY_PENALTY: f64 = 800.0;
+const HISTORY_AROUND: f64 = 50.0;
 /// Interactions are shrunk by this factor more than what they are made of.
 const INTERACTION: f32 = 0.35;
 /// Scale of the reply's n-grams, whose vectors have length one, beside standardised measures.
@@ -332,7 +335,10 @@ impl Material {
     }
 
     fn history(&self, kept: &[usize], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
-        let mut rows = Rows::new(INPUTS);
+        let first = INPUTS + STATE;
+        let (measures, around) = (self.names.len(), self.context_scale.len());
+        let size = first + measures + around;
+        let mut rows = Rows::new(size);
         let (mut target, mut dialogue, mut history, mut own, mut recorded) =
             (Vec::new(), usize::MAX, History::default(), 40, 40);
         for &i in kept {
@@ -341,8 +347,11 @@ impl Material {
                 (dialogue, history, own, recorded) = (row.dialogue, History::default(), 40, 40);
             }
             let score = (scores[i] - shift) as f32;
-            rows.push(history.inputs(score).into_iter().enumerate().map(|(i, v)| (i as u32, v)));
-            target.push(f64::from(u8::from(row.change > 0)));
+            let read = row.measures.iter().enumerate().map(|(i, v)| v * self.measure_scale(i));
+            let around = row.context.iter().zip(&self.context_scale).map(|(v, s)| v * s);
+            let inputs = history.inputs(score).into_iter().chain(row.state).chain(read).chain(around);
+            rows.push(inputs.enumerate().map(|(i, v)| (i as u32, v)));
+            target.push(self.target[i]);
             let emotion = Emotion::new(own).expect("kept within the scale");
             let change = cut(ten, score, emotion);
             own = emotion.after(&Appraisal { change, ..Appraisal::default() }).score().into();
@@ -350,8 +359,18 @@ impl Material {
             history.happened(score, row.change, change.into(), (recorded - own) as i32);
         }
         let all: Vec<usize> = (0..rows.len()).collect();
-        let found = logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &|_| 1.0, 200);
-        found[..INPUTS].iter().map(|c| *c as f32).collect()
+        let penalty = |i: usize| match i.checked_sub(first) {
+            Some(i) if i >= measures => HISTORY_AROUND,
+            None if i > 0 => 1.0,
+            _ => HISTORY_PENALTY,
+        };
+        let found = logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &penalty, 2 * STEPS);
+        let scaled = |(i, c): (usize, &f64)| match i.checked_sub(first) {
+            Some(i) if i < measures => *c as f32 * self.measure_scale(i),
+            Some(i) if i < measures + around => *c as f32 * self.context_scale[i - measures],
+            _ => *c as f32,
+        };
+        found.iter().enumerate().map(scaled).map(|c| (c * 1e4).round() / 1e4).collect()
     }
 
     fn state(&self, keep: &dyn Fn(usize) -> bool) -> Vec<f32> {
