@@ -155,6 +155,7 @@ pub(super) fn dialogues(language: Language) -> Vec<Recorded> {
                 reply: reply.into(),
                 line: Some(line.into()),
                 emotion: Some(emotion),
+                appraisal: None,
             };
             dialogues.push(Recorded {
                 id: format!("story {at}"),

@@ -1,5 +1,6 @@
 //! What is no honest reply: rules for the plain cases, and what the gate looks at.
 
+use super::flow::{flow, is_word_salad};
 use super::hearing::Hearing;
 use super::reading::Reading;
 use super::words;
@@ -15,7 +16,7 @@ const OVER_LONG: f32 = 2500.0;
 
 /// The rule that refuses a reply, if one does. All but injections are rare in recorded replies by construction: the
 /// thresholds are far outside of what recorded replies show.
-pub(super) fn rule(reading: &Reading, hearing: &Hearing) -> Option<Guard> {
+pub(super) fn rule(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
     let language = hearing.person.language;
     let text = &reading.text;
     let overlap = &reading.overlap;
@@ -30,18 +31,18 @@ pub(super) fn rule(reading: &Reading, hearing: &Hearing) -> Option<Guard> {
         Guard::Repeated => false,
         Guard::SelfRepeating => reading.size >= 12.0 && overlap.distinct < 0.5,
         Guard::KeywordBag => is_keyword_bag(text, language),
-        Guard::Gibberish => is_letter_salad(text, language),
+        Guard::Gibberish => is_salad(reply, text, language),
         Guard::Corrupted => false,
     };
     Guard::ALL.into_iter().find(|g| refused(*g))
 }
 
-/// Letters without words. Chinese is held to a lower bar than the rules' user holds it: recorded replies have names and terms
+/// Letters without words, or English words without order. Chinese is held to a lower bar than the rules' user holds it: recorded replies have names and terms
 /// that our list of pairs does not know.
-fn is_letter_salad(text: &Text, language: Language) -> bool {
+fn is_salad(reply: &str, text: &Text, language: Language) -> bool {
     match language {
         Language::Zh => text.len() >= 6 && fluency(text) < 0.1,
-        Language::En => is_gibberish(text, language),
+        Language::En => is_gibberish(text, language) || is_word_salad(reply, text),
     }
 }
 
@@ -52,7 +53,8 @@ pub(super) fn gate_measures(reading: &Reading, hearing: &Hearing) -> Vec<f32> {
     let o = &reading.overlap;
     let fluent = match language {
         Language::Zh => fluency(text),
-        Language::En => 0.5,
+        // On the scale of the Chinese measure.
+        Language::En => (flow(text) + 0.3).clamp(0.0, 1.0),
     };
     let sentences = text.sentences.len().max(1) as f32;
     let longest = text.pieces.iter().copied().max().unwrap_or(0) as f32;

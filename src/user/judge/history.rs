@@ -1,9 +1,9 @@
 //! What recorded history tells beyond the replies.
 //!
 //! A judge that is easier or harder to please than the context head believes shows it by *innovations*: recorded change
-//! minus the change the score led to expect, and recorded emotion minus the model's own. A dialogue that runs on the model's
-//! own emotions has nothing recorded and so no history: the rule is the context head alone, and the first sign cannot lock
-//! in.
+//! minus the change the score led to expect, and recorded emotion minus the model's own. The head that reads them reads
+//! the recorded state and the reply beside. A dialogue that runs on the model's own emotions has nothing recorded and so no history: the rule is
+//! the context head alone, and the first sign cannot lock in.
 
 /// Number of inputs of the history head.
 pub(super) const INPUTS: usize = 9;

@@ -7,10 +7,12 @@
 mod context;
 pub mod figures;
 pub mod fit;
+mod flow;
 mod grams;
 mod guard;
 mod hearing;
 mod history;
+mod lists;
 mod model;
 mod person;
 mod reading;

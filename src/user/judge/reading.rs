@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::hearing::Hearing;
+use super::lists::is_listed;
 use super::words;
 use crate::dialogue::{CharacterType, HiddenIntention, IntentionClass, Language, Strategy, is_han};
 use crate::user::builtin::lexicon::lexicon;
@@ -93,12 +94,22 @@ impl Reading {
         measure(reply.trim(), hearing, false).1
     }
 
-    /// Whether the reply praises and takes up next to nothing of what the person said.
+    /// Whether the reply praises and takes up nothing of what the person said, or next to nothing where it is short. (Four in
+    /// five recorded replies that praise at length and take up little are welcome.)
     pub(super) fn is_empty_praise(&self) -> bool {
         let praise = [Strategy::PraiseActions, Strategy::PraiseQualities, Strategy::PraiseThoughts];
         let sentences: u32 = praise.iter().filter_map(|s| self.strategies.get(s)).sum();
         let praises = self.praise >= 2.0 || 3 * sentences as usize >= self.text.sentences.len().max(1);
-        praises && self.overlap.shared < 1.0 + 0.05 * self.overlap.items
+        let least = if self.size < 120.0 { 1.5 + 0.05 * self.overlap.items } else { 1.0 };
+        praises && self.overlap.shared < least
+    }
+
+    /// Whether the reply speaks of this and that, but of nothing that the person told or is known for. Nobody has told
+    /// anything before the first reply.
+    pub(super) fn is_unrelated(&self, hearing: &Hearing) -> bool {
+        let o = &self.overlap;
+        let few = o.shared == 0.0 || (o.items <= 20.0 && o.shared < 0.1 * o.items);
+        hearing.turn > 0 && o.items >= 4.0 && o.story == 0.0 && few
     }
 }
 
@@ -353,17 +364,6 @@ fn overlap(text: &Text, hearing: &Hearing) -> Overlap {
             grams.iter().collect::<HashSet<_>>().len() as f32 / grams.len() as f32
         },
     }
-}
-
-/// Whether a line is a list item or a heading.
-pub(super) fn is_listed(line: &str) -> bool {
-    let line = line.trim_start();
-    let digits = line.chars().take_while(char::is_ascii_digit).count();
-    line.starts_with(['#', '•', '·', '●', '▪', '|'])
-        || line.starts_with("- ")
-        || line.starts_with("* ")
-        || line.starts_with("**")
-        || (digits > 0 && line[digits..].starts_with(['.', '、', ')', '）', '．']))
 }
 
 /// Share of letters that belong to another script than the language's.

@@ -1,5 +1,6 @@
 //! Recorded dialogues: SAGE's files and our own episodes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -36,6 +37,8 @@ pub struct RecordedTurn {
     pub line: Option<String>,
     /// The emotion after the reply, where it was recorded.
     pub emotion: Option<i32>,
+    /// What the recorded judge wrote about the reply, where it was kept; the fit reads it, never the model.
+    pub appraisal: Option<String>,
 }
 
 /// Why transcripts cannot be read.
@@ -84,6 +87,8 @@ struct Said {
     content: String,
     #[serde(default)]
     emotion: Option<i32>,
+    #[serde(default)]
+    appraisal: Option<BTreeMap<String, serde_json::Value>>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +173,12 @@ fn from_sage(sage: Sage, profiles: Option<&ProfileSet>) -> Result<Recorded, Stri
             return Err(format!("turn {} should be the user's, found \"{}\"", 2 * turns.len() + 3, answer.role));
         }
         let emotion = answer.as_ref().and_then(|a| a.emotion).map(scored).transpose()?;
-        turns.push(RecordedTurn { reply: reply.content, line: answer.map(|a| a.content), emotion });
+        // Numbers are left out: the fit asks what the words say.
+        let words = |fields: &BTreeMap<String, serde_json::Value>| {
+            fields.values().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join("\n")
+        };
+        let appraisal = answer.as_ref().and_then(|a| a.appraisal.as_ref()).map(words).filter(|a| !a.is_empty());
+        turns.push(RecordedTurn { reply: reply.content, line: answer.map(|a| a.content), emotion, appraisal });
     }
     Ok(Recorded {
         person: Arc::new(person(&sage.id, profiles, intention, character, language)),
@@ -186,7 +196,7 @@ fn from_episode(episode: Episode, profiles: Option<&ProfileSet>) -> Result<Recor
         .into_iter()
         .map(|turn| {
             let emotion = turn.user.as_ref().map(|u| scored(u.after)).transpose()?;
-            Ok(RecordedTurn { reply: turn.reply, line: turn.user.map(|u| u.line), emotion })
+            Ok(RecordedTurn { reply: turn.reply, line: turn.user.map(|u| u.line), emotion, appraisal: None })
         })
         .collect::<Result<_, String>>()?;
     Ok(Recorded {

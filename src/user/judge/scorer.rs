@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use super::guard::{gate_measures, rule};
 use super::hearing::Hearing;
 use super::history::{History, INPUTS};
-use super::reading::{Reading, is_listed, measure_names};
+use super::lists::remains;
+use super::reading::{Reading, measure_names};
 use super::weights::{Gate, Head, Weights};
 use super::{context, grams, trees};
 use crate::dialogue::{CharacterType, HiddenIntention, Language};
@@ -39,7 +40,7 @@ pub struct Judged {
 }
 
 /// Just below zero: disappointing, no outrage.
-const EMPTY_PRAISE: f32 = -0.05;
+const DISAPPOINTING: f32 = -0.05;
 
 /// A score so low that no cut lies below it.
 const WORST: f32 = -99.0;
@@ -83,7 +84,8 @@ impl Judge {
         let names = measure_names();
         let complete =
             [&weights.plain, &weights.reply, &weights.context].iter().all(|h| h.measures.len() == names.len());
-        if weights.measures != fingerprint(&names) || !complete || weights.history.len() != INPUTS {
+        if weights.measures != fingerprint(&names) || !complete || weights.history.len() <= INPUTS + STATE + names.len()
+        {
             return Err(WeightsError::Measures { origin: origin.into() });
         }
         Ok(Judge { weights })
@@ -107,45 +109,48 @@ impl Judge {
 
     /// The score of an honest reply: positive raises the emotion.
     ///
-    /// A list never helps: what remains without its lines is scored as well, and the lower score counts. A reply given
-    /// before word for word is as bad as can be.
+    /// A list at the end never helps: what remains without it is scored as well, and the lowest score counts.
     pub fn score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
+        let full = self.plain_score(reply, reading, hearing, view);
+        let remains = without_lists(reply, reading, hearing);
+        remains.iter().map(|(rest, reading)| self.plain_score(rest, reading, hearing, view)).fold(full, f32::min)
+    }
+
+    /// The head's score. Praise that takes up nothing the person said and talk of something else never raise the emotion;
+    /// a reply given before word for word is as bad as can be.
+    fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         if hearing.replies.contains(&reading.text.fingerprint()) {
             return WORST;
         }
-        let full = self.plain_score(reply, reading, hearing, view);
-        match without_lists(reply, reading, hearing) {
-            Some((rest, without)) => full.min(self.plain_score(&rest, &without, hearing, view)),
-            None => full,
-        }
-    }
-
-    /// The head's score; praise that takes up nothing the person said never raises the emotion.
-    fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         let score = self.head_score(reply.trim(), reading, hearing, view);
-        if reading.is_empty_praise() { score.min(EMPTY_PRAISE) } else { score }
+        if reading.is_empty_praise() || reading.is_unrelated(hearing) { score.min(DISAPPOINTING) } else { score }
     }
 
     fn head_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         let head = self.head(view, hearing.person.language);
         let mut score = head.intercept + dot(&head.measures, &reading.values);
         if !head.grams.0.is_empty() {
-            score += head.grams.product(&grams::grams(reply));
+            score += head.grams.product(&grams::grams(reply)) + head.opening.product(&grams::opening(reply));
         }
         if !head.context.is_empty() {
-            score += dot(&head.context, &context::measures(hearing)) + head.line.product(&grams::grams(&hearing.line));
+            score += dot(&head.context, &context::measures(hearing));
+            score += head.line.product(&grams::grams(&hearing.line));
+            score += head.line_opening.product(&grams::opening(&hearing.line));
         }
         score
     }
 
     /// The guard that refuses the reply: a rule, or the gate.
-    pub fn guard(&self, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
-        rule(reading, hearing).or_else(|| self.gate_refuses(reading, hearing).then_some(Guard::Corrupted))
+    pub fn guard(&self, reply: &str, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
+        rule(reply, reading, hearing).or_else(|| self.gate_refuses(reading, hearing).then_some(Guard::Corrupted))
     }
 
-    /// As [`Judge::guard`], for the reply and for what remains of it without lists: a list is no way past a guard.
+    /// As [`Judge::guard`], for the reply and for what remains of it without the list at its end: a list is no way past a guard.
     pub(super) fn guard_with_lists(&self, reply: &str, reading: &Reading, hearing: &Hearing) -> Option<Guard> {
-        self.guard(reading, hearing).or_else(|| self.guard(&without_lists(reply, reading, hearing)?.1, hearing))
+        self.guard(reply, reading, hearing).or_else(|| {
+            let remains = without_lists(reply, reading, hearing);
+            remains.iter().find_map(|(rest, reading)| self.guard(rest, reading, hearing))
+        })
     }
 
     fn gate_refuses(&self, reading: &Reading, hearing: &Hearing) -> bool {
@@ -172,9 +177,19 @@ impl Judge {
         &self.head(view, language).measures
     }
 
-    /// The context score with what recorded history adds.
-    pub(super) fn with_history(&self, score: f32, history: &History) -> f32 {
-        dot(&self.weights.history, &history.inputs(score))
+    /// The score where recorded emotions are known: what history and the recorded state say beside the reply.
+    pub(super) fn with_history(
+        &self,
+        score: f32,
+        history: &History,
+        state: &[f32; STATE],
+        reading: &Reading,
+        hearing: &Hearing,
+    ) -> f32 {
+        let inputs = history.inputs(score);
+        let around = context::measures(hearing);
+        let all = inputs.iter().chain(state).chain(&reading.values).chain(&around).chain(&[1.0]);
+        all.zip(&self.weights.history).map(|(v, w)| v * w).sum()
     }
 
     /// The baseline that never reads the reply.
@@ -183,15 +198,16 @@ impl Judge {
     }
 }
 
-/// What remains of a reply without list items and headings, where it has some and enough remains to stand alone.
-fn without_lists(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<(String, Reading)> {
+/// What remains of a reply without the list at its end and is enough to stand alone.
+fn without_lists(reply: &str, reading: &Reading, hearing: &Hearing) -> Vec<(String, Reading)> {
     if reading.listed == 0 {
-        return None;
+        return Vec::new();
     }
-    let rest: Vec<&str> = reply.lines().filter(|l| !is_listed(l)).collect();
-    let rest = rest.join("\n").trim().to_string();
-    let without = Reading::of(&rest, hearing);
-    (without.size >= 20.0).then_some((rest, without))
+    let heard = remains(reply).into_iter().map(|rest| {
+        let reading = Reading::of(&rest, hearing);
+        (rest, reading)
+    });
+    heard.filter(|(_, reading)| reading.size >= 20.0).collect()
 }
 
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -83,7 +83,8 @@ impl Judge {
                     recorded: (recorded, emotion),
                     own: (before.score().into(), i32::from(before.score()) + i32::from(judged.change)),
                     rises: Rises {
-                        teacher_forced: honest && self.with_history(judged.score, &history) > 0.0,
+                        teacher_forced: honest
+                            && self.with_history(judged.score, &history, &state, &reading, &hearing) > 0.0,
                         free_running: judged.change > 0,
                         reply_only: honest && self.score(&said.reply, &reading, &hearing, View::Reply) > 0.0,
                         state_only: self.of_state(&state) > 0.0,

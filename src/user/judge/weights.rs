@@ -17,7 +17,8 @@ pub struct Weights {
     pub(super) reply: Head,
     /// Reads the line that is answered as well.
     pub(super) context: Head,
-    /// What recorded history adds to the context head (see [`super::history`]).
+    /// The head that reads recorded history (see [`super::history`]), the recorded state, the reply's measures and those of
+    /// the answered line; intercept last.
     pub(super) history: Vec<f32>,
     /// The baseline that never reads the reply; intercept last.
     pub(super) state: Vec<f32>,
@@ -31,7 +32,10 @@ pub(super) struct Head {
     pub(super) intercept: f32,
     pub(super) measures: Vec<f32>,
     pub(super) grams: Places,
+    /// n-grams of how the reply begins.
+    pub(super) opening: Places,
     pub(super) line: Places,
+    pub(super) line_opening: Places,
     pub(super) context: Vec<f32>,
     /// |score| from which the change is 10: `[band C, B, A][fall, rise]`.
     pub(super) ten: [[f32; 2]; 3],

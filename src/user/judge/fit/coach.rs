@@ -1,6 +1,6 @@
 //! Written examples beside the recorded ones: scripted replies to our own profiles, right or wrong for what the person
 //! wants. Recorded replies seldom show a fluent, specific reply of the wrong kind; these teach that it is no use, in both
-//! languages.
+//! languages. They teach measures only: n-grams of scripted replies would say how our scripts are worded.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::super::guard::gate_measures;
-use super::super::{Hearing, Person, Reading, context, grams};
+use super::super::{Hearing, Person, Reading, context};
 use super::attacks::{Attack, Material};
 use crate::dialogue::{Language, Profile, ProfileSet, Strategy};
 use crate::supporter::{Quality, ReplyContext, ReplyPlan, Supporter};
@@ -22,8 +22,6 @@ pub(super) struct Example {
     /// 0–1: how surely it should raise the emotion.
     pub(super) target: f64,
     pub(super) measures: Vec<f32>,
-    pub(super) grams: Vec<(u32, f32)>,
-    pub(super) line: Vec<(u32, f32)>,
     pub(super) context: Vec<f32>,
     pub(super) gate: Vec<f32>,
     pub(super) edits: Vec<(Attack, Vec<f32>)>,
@@ -82,8 +80,6 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
             examples.push(Example {
                 language,
                 target,
-                grams: grams::grams(&reply),
-                line: grams::grams(&hearing.line),
                 context: context::measures(&hearing),
                 gate: gate_measures(&reading, &hearing),
                 edits: edits.into_iter().collect(),

@@ -11,31 +11,31 @@ use crate::user::judge::figures::Compared;
 use crate::user::judge::recorded::Recorded;
 
 impl Material {
-    /// Scores of every recorded reply by heads that saw neither its profile fold nor its model fold, nor (given `also`)
-    /// those of that cell.
-    pub(super) fn unseen(&self, kind: Kind, also: Option<(usize, usize)>) -> Vec<f64> {
-        let mut scores = vec![f64::NAN; self.rows.len()];
-        for (cell, fitted) in self.cell_fits(kind, also) {
-            for i in (0..self.rows.len()).filter(|i| self.cells[*i] == cell) {
-                scores[i] = log_odds(self.design(kind), i, &fitted);
-            }
-        }
-        scores
-    }
-
-    fn cell_fits(&self, kind: Kind, also: Option<(usize, usize)>) -> Vec<((usize, usize), Coefficients)> {
+    /// Scores of every recorded reply by heads of each kind that saw neither its profile fold nor its model fold, nor (given
+    /// `also`) those of that cell.
+    pub(super) fn unseen<const N: usize>(&self, kinds: [Kind; N], also: Option<(usize, usize)>) -> [Vec<f64>; N] {
         let cells: Vec<(usize, usize)> =
             all_cells().filter(|c| also.is_none_or(|a| a.0 != c.0 && a.1 != c.1)).collect();
-        cells
+        let fits: Vec<[Coefficients; N]> = cells
             .par_iter()
             .map(|cell| {
                 let keep = |i: usize| {
                     let (p, m) = self.cells[i];
                     p != cell.0 && m != cell.1 && also.is_none_or(|a| p != a.0 && m != a.1)
                 };
-                (*cell, self.coefficients(kind, &keep))
+                let target = self.targets(&keep);
+                kinds.map(|kind| self.coefficients(kind, &keep, &target))
             })
-            .collect()
+            .collect();
+        let mut scores = kinds.map(|_| vec![f64::NAN; self.rows.len()]);
+        for (cell, fitted) in cells.iter().zip(&fits) {
+            for ((scores, kind), fitted) in scores.iter_mut().zip(kinds).zip(fitted) {
+                for i in (0..self.rows.len()).filter(|i| self.cells[*i] == *cell) {
+                    scores[i] = log_odds(self.design(kind), i, fitted);
+                }
+            }
+        }
+        scores
     }
 
     /// What every recorded reply is predicted to do by a model fitted without its profile fold and its model fold; cuts,
@@ -95,7 +95,7 @@ impl Material {
             .map(|pair| {
                 let keep =
                     |i: usize| !pair.profiles.contains(&self.cells[i].0) && !pair.models.contains(&self.cells[i].1);
-                let fitted = self.coefficients(Kind::Context, &keep);
+                let fitted = self.coefficients(Kind::Context, &keep, &self.targets(&keep));
                 (pair, fitted)
             })
             .collect()
@@ -104,7 +104,7 @@ impl Material {
     /// A judge fitted without one fold of profiles and one of reply models.
     pub fn judge_without_a_cell(&self) -> Judge {
         let keep = |i: usize| self.cells[i].0 != 0 && self.cells[i].1 != 0;
-        let context = self.unseen(Kind::Context, Some((0, 0)));
+        let [context] = self.unseen([Kind::Context], Some((0, 0)));
         let none = vec![f64::NAN; self.rows.len()];
         Judge::with(self.weights(&keep, &Unseen { plain: none.clone(), reply: none, context }))
     }

@@ -8,11 +8,13 @@ mod boost;
 mod coach;
 mod cross;
 mod folds;
+mod gate;
+mod hindsight;
 mod logistic;
 pub mod robust;
 mod table;
+mod uneven;
 
-use self::boost::{Binned, Boosting};
 use self::coach::Example;
 use self::folds::{Folds, MODELS, PROFILES};
 use self::logistic::{Coefficients, Rows};
@@ -22,7 +24,7 @@ use super::history::{History, INPUTS};
 use super::reading::measure_names;
 use super::recorded::Recorded;
 use super::scorer::{STATE, band_index, cut, fingerprint};
-use super::weights::{Gate, Head, Places, Weights};
+use super::weights::{Head, Places, Weights};
 use crate::dialogue::{Language, ProfileSet};
 use crate::user::{Appraisal, Emotion};
 
@@ -30,21 +32,25 @@ use crate::user::{Appraisal, Emotion};
 const PENALTY: f64 = 300.0;
 /// Penalty of the context head, which has more to choose from.
 const CONTEXT_PENALTY: f64 = 500.0;
+/// Penalties of the history head: of the score and of the reply's measures, and of those of the answered line.
+const HISTORY_PENALTY: f64 = 800.0;
+const HISTORY_AROUND: f64 = 50.0;
 /// Interactions are shrunk by this factor more than what they are made of.
-const INTERACTION: f32 = 0.6;
+const INTERACTION: f32 = 0.35;
 /// Scale of the reply's n-grams, whose vectors have length one, beside standardised measures.
-const GRAMS: f32 = 20.0;
-/// The same for the answered line.
-const LINE: f32 = 15.0;
+const GRAMS: f32 = 15.0;
+/// The same for the n-grams of how the reply begins.
+const OPENING: f32 = 17.0;
+/// The same for the n-grams of the answered line and of its beginning.
+const LINE: f32 = 20.0;
+/// The same for measures of the answered line, which are few.
+const AROUND: f32 = 2.4;
 /// How far the penalty of an n-gram follows how unevenly it occurs in rises and falls.
 const UNEVEN: f64 = 0.5;
-/// Weight of a scripted example beside a recorded reply.
-const EXAMPLE: f64 = 0.35;
+/// Weight of a scripted example beside a recorded reply: in the language of the recordings, and in the other.
+const EXAMPLE: [f64; 2] = [0.2, 0.35];
 /// Newton-like steps of a fit; more change no figure's third digit.
 const STEPS: usize = 40;
-/// Share of honest replies the gate may refuse.
-const FALSE_ALARMS: f64 = 0.0045;
-const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
 
 /// What the heads are fitted on.
 pub struct Material {
@@ -58,6 +64,8 @@ pub struct Material {
     plain: Rows,
     reply: Rows,
     context: Rows,
+    appraisals: Rows,
+    /// What each row teaches before its appraisal was read (see [`hindsight`]).
     target: Vec<f64>,
     weight: Vec<f64>,
     language: Vec<Language>,
@@ -126,15 +134,20 @@ impl Material {
         let mut material = Material {
             cells: rows.iter().map(|r| folds.of[r.dialogue]).collect(),
             target: rows.iter().map(|r| target(r.change)).chain(examples.iter().map(|e| e.target)).collect(),
-            weight: rows.iter().map(|_| 1.0).chain(examples.iter().map(|_| EXAMPLE)).collect(),
+            weight: rows
+                .iter()
+                .map(|_| 1.0)
+                .chain(examples.iter().map(|e| EXAMPLE[usize::from(e.language == Language::En)]))
+                .collect(),
             language: rows
                 .iter()
                 .map(|r| dialogues[r.dialogue].person.language)
                 .chain(examples.iter().map(|e| e.language))
                 .collect(),
             plain: Rows::new(names.len()),
-            reply: Rows::new(names.len() + BUCKETS),
-            context: Rows::new(names.len() + 2 * BUCKETS + context_scale.len()),
+            reply: Rows::new(names.len() + 2 * BUCKETS),
+            context: Rows::new(names.len() + 4 * BUCKETS + context_scale.len()),
+            appraisals: Rows::default(),
             rows,
             examples,
             names,
@@ -142,6 +155,7 @@ impl Material {
             context_scale,
         };
         material.fill();
+        material.appraisals = material.appraisal_rows();
         Ok(material)
     }
 
@@ -151,23 +165,29 @@ impl Material {
 
     fn fill(&mut self) {
         let n = self.names.len();
+        let none = Vec::new();
         let parts = self
             .rows
             .iter()
-            .map(|r| (&r.measures, &r.grams, &r.line, &r.context))
-            .chain(self.examples.iter().map(|e| (&e.measures, &e.grams, &e.line, &e.context)));
+            .map(|r| (&r.measures, [&r.grams, &r.opening, &r.line, &r.line_opening], &r.context))
+            .chain(self.examples.iter().map(|e| (&e.measures, [&none; 4], &e.context)));
         let (mut plain, mut reply, mut context) =
-            (Rows::new(n), Rows::new(n + BUCKETS), Rows::new(n + 2 * BUCKETS + self.context_scale.len()));
-        for (measures, grams, line, around) in parts {
+            (Rows::new(n), Rows::new(n + 2 * BUCKETS), Rows::new(n + 4 * BUCKETS + self.context_scale.len()));
+        for (measures, [grams, opening, line, line_opening], around) in parts {
             let mut entries: Vec<(u32, f32)> =
                 measures.iter().enumerate().map(|(i, v)| (i as u32, v * self.measure_scale(i))).collect();
             plain.push(entries.iter().copied());
             entries.extend(grams.iter().map(|(place, v)| (n as u32 + place, v * GRAMS)));
-            reply.push(entries.iter().copied());
             let base = (n + BUCKETS) as u32;
+            entries.extend(opening.iter().map(|(place, v)| (base + place, v * OPENING)));
+            reply.push(entries.iter().copied());
+            let base = base + BUCKETS as u32;
             entries.extend(line.iter().map(|(place, v)| (base + place, v * LINE)));
             let base = base + BUCKETS as u32;
-            entries.extend(around.iter().enumerate().map(|(i, v)| (base + i as u32, v * self.context_scale[i])));
+            entries.extend(line_opening.iter().map(|(place, v)| (base + place, v * LINE)));
+            let base = base + BUCKETS as u32;
+            entries
+                .extend(around.iter().enumerate().map(|(i, v)| (base + i as u32, v * self.context_scale[i] * AROUND)));
             context.push(entries);
         }
         (self.plain, self.reply, self.context) = (plain, reply, context);
@@ -188,7 +208,7 @@ impl Material {
         recorded.chain(self.rows.len()..self.target.len()).filter(known).collect()
     }
 
-    fn coefficients(&self, kind: Kind, keep: &dyn Fn(usize) -> bool) -> Coefficients {
+    fn coefficients(&self, kind: Kind, keep: &dyn Fn(usize) -> bool, target: &[f64]) -> Coefficients {
         let chosen = self.chosen(kind, keep);
         let n = self.names.len();
         let uneven = if kind == Kind::Plain { Vec::new() } else { self.unevenness(&chosen) };
@@ -197,36 +217,7 @@ impl Material {
             Some(uneven) => base / (1.0 - UNEVEN + UNEVEN * uneven),
             None => base,
         };
-        logistic::fit(self.design(kind), &chosen, &self.target, &self.weight, &penalty, STEPS)
-    }
-
-    /// For each place of the reply's n-grams and then of the line's: how much more unevenly it falls on good and bad
-    /// replies than chance would have it (a chi-square with a prior, at most 8).
-    fn unevenness(&self, chosen: &[usize]) -> Vec<f64> {
-        let mut counts = vec![(0.0f64, 0.0f64); 2 * BUCKETS];
-        let (mut good, mut all) = (0.0, 0.0);
-        for &i in chosen {
-            let (grams, line) = match self.rows.get(i) {
-                Some(row) => (&row.grams, &row.line),
-                None => (&self.examples[i - self.rows.len()].grams, &self.examples[i - self.rows.len()].line),
-            };
-            let (weight, share) = (self.weight[i], self.weight[i] * self.target[i]);
-            let places = grams.iter().map(|g| g.0 as usize).chain(line.iter().map(|g| BUCKETS + g.0 as usize));
-            places.for_each(|place| {
-                counts[place].0 += share;
-                counts[place].1 += weight;
-            });
-            good += share;
-            all += weight;
-        }
-        let rate = good / all;
-        counts
-            .iter()
-            .map(|(good, all)| {
-                let expected = all * rate;
-                ((good - expected).powi(2) / (expected * (1.0 - rate) + 5.0)).min(8.0)
-            })
-            .collect()
+        logistic::fit(self.design(kind), &chosen, target, &self.weight, &penalty, STEPS)
     }
 
     fn head(&self, kind: Kind, coefficients: &Coefficients) -> Head {
@@ -242,12 +233,18 @@ impl Material {
         };
         if kind != Kind::Plain {
             head.grams = places(n, GRAMS);
+            head.opening = places(n + BUCKETS, OPENING);
         }
         if kind == Kind::Context {
-            head.line = places(n + BUCKETS, LINE);
-            let base = n + 2 * BUCKETS;
-            head.context =
-                self.context_scale.iter().enumerate().map(|(i, s)| round(coefficients[base + i] as f32 * s)).collect();
+            head.line = places(n + 2 * BUCKETS, LINE);
+            head.line_opening = places(n + 3 * BUCKETS, LINE);
+            let base = n + 4 * BUCKETS;
+            head.context = self
+                .context_scale
+                .iter()
+                .enumerate()
+                .map(|(i, s)| round(coefficients[base + i] as f32 * s * AROUND))
+                .collect();
         }
         head
     }
@@ -255,10 +252,11 @@ impl Material {
     /// Fits everything on the recorded replies that `keep` keeps; `unseen` are scores of the three heads for them, each
     /// from heads that had not seen their profile or reply model.
     fn weights(&self, keep: &dyn Fn(usize) -> bool, unseen: &Unseen) -> Weights {
+        let target = self.targets(keep);
         let [mut plain, mut reply, mut context] =
             [(Kind::Plain, &unseen.plain), (Kind::Reply, &unseen.reply), (Kind::Context, &unseen.context)].map(
                 |(kind, scores)| {
-                    let mut head = self.head(kind, &self.coefficients(kind, keep));
+                    let mut head = self.head(kind, &self.coefficients(kind, keep, &target));
                     let kept: Vec<usize> =
                         (0..self.rows.len()).filter(|i| keep(*i) && scores[*i].is_finite()).collect();
                     if !kept.is_empty() {
@@ -337,7 +335,10 @@ impl Material {
     }
 
     fn history(&self, kept: &[usize], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
-        let mut rows = Rows::new(INPUTS);
+        let first = INPUTS + STATE;
+        let (measures, around) = (self.names.len(), self.context_scale.len());
+        let size = first + measures + around;
+        let mut rows = Rows::new(size);
         let (mut target, mut dialogue, mut history, mut own, mut recorded) =
             (Vec::new(), usize::MAX, History::default(), 40, 40);
         for &i in kept {
@@ -346,8 +347,11 @@ impl Material {
                 (dialogue, history, own, recorded) = (row.dialogue, History::default(), 40, 40);
             }
             let score = (scores[i] - shift) as f32;
-            rows.push(history.inputs(score).into_iter().enumerate().map(|(i, v)| (i as u32, v)));
-            target.push(f64::from(u8::from(row.change > 0)));
+            let read = row.measures.iter().enumerate().map(|(i, v)| v * self.measure_scale(i));
+            let around = row.context.iter().zip(&self.context_scale).map(|(v, s)| v * s);
+            let inputs = history.inputs(score).into_iter().chain(row.state).chain(read).chain(around);
+            rows.push(inputs.enumerate().map(|(i, v)| (i as u32, v)));
+            target.push(self.target[i]);
             let emotion = Emotion::new(own).expect("kept within the scale");
             let change = cut(ten, score, emotion);
             own = emotion.after(&Appraisal { change, ..Appraisal::default() }).score().into();
@@ -355,8 +359,18 @@ impl Material {
             history.happened(score, row.change, change.into(), (recorded - own) as i32);
         }
         let all: Vec<usize> = (0..rows.len()).collect();
-        let found = logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &|_| 1.0, 200);
-        found[..INPUTS].iter().map(|c| *c as f32).collect()
+        let penalty = |i: usize| match i.checked_sub(first) {
+            Some(i) if i >= measures => HISTORY_AROUND,
+            None if i > 0 => 1.0,
+            _ => HISTORY_PENALTY,
+        };
+        let found = logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &penalty, 2 * STEPS);
+        let scaled = |(i, c): (usize, &f64)| match i.checked_sub(first) {
+            Some(i) if i < measures => *c as f32 * self.measure_scale(i),
+            Some(i) if i < measures + around => *c as f32 * self.context_scale[i - measures],
+            _ => *c as f32,
+        };
+        found.iter().enumerate().map(scaled).map(|c| (c * 1e4).round() / 1e4).collect()
     }
 
     fn state(&self, keep: &dyn Fn(usize) -> bool) -> Vec<f32> {
@@ -370,49 +384,9 @@ impl Material {
         logistic::fit(&rows, &all, &target, &vec![1.0; all.len()], &|_| 1.0, 200).iter().map(|c| *c as f32).collect()
     }
 
-    /// Fits the gate on honest replies and their edits, without those of `left_out`. The threshold comes from replies
-    /// whose profiles the trees have not seen.
-    fn gate(&self, keep: &dyn Fn(usize) -> bool, left_out: Option<attacks::Attack>) -> Gate {
-        let mut samples: Vec<(&[f32], f64, f64, usize)> = Vec::new();
-        let recorded = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| keep(*i))
-            .map(|(i, r)| (&r.gate, &r.edits, self.cells[i].0, 1.0));
-        let written = self.examples.iter().enumerate().map(|(i, e)| (&e.gate, &e.edits, i % PROFILES, 1.5));
-        for (gate, edits, fold, weight) in recorded.chain(written) {
-            samples.push((gate, 0.0, weight, fold));
-            let kept = edits.iter().filter(|(attack, _)| Some(*attack) != left_out);
-            samples.extend(kept.map(|(_, edited)| (&edited[..], 1.0, 1.0, fold)));
-        }
-        let measures: Vec<&[f32]> = samples.iter().map(|s| s.0).collect();
-        let binned = Binned::of(&measures, measures[0].len());
-        let target: Vec<f64> = samples.iter().map(|s| s.1).collect();
-        let weight: Vec<f64> = samples.iter().map(|s| s.2).collect();
-        let fit = |chosen: &[usize]| boost::fit(&binned, chosen, &target, &weight, &|_| 0.0, GATE);
-        let mut honest: Vec<f32> = Vec::new();
-        // Two folds tell the threshold; the others would tell the same.
-        for fold in 0..2 {
-            let chosen: Vec<usize> = (0..samples.len()).filter(|i| samples[*i].3 != fold).collect();
-            let trees = fit(&chosen);
-            let unseen = samples.iter().filter(|s| s.3 == fold && s.1 == 0.0);
-            honest.extend(unseen.map(|s| super::trees::sum(&trees, s.0)));
-        }
-        honest.sort_unstable_by(f32::total_cmp);
-        let at = ((1.0 - FALSE_ALARMS) * honest.len() as f64) as usize;
-        let threshold = honest.get(at).or(honest.last()).copied().unwrap_or(0.0);
-        let all: Vec<usize> = (0..samples.len()).collect();
-        let mut trees = fit(&all);
-        for value in trees.iter_mut().flat_map(|t| &mut t.leaf) {
-            *value = (*value * 1e4).round() / 1e4;
-        }
-        Gate { trees, threshold }
-    }
-
     /// The weights to ship, fitted on everything.
     pub fn fit(&self) -> Weights {
-        let [plain, reply, context] = [Kind::Plain, Kind::Reply, Kind::Context].map(|kind| self.unseen(kind, None));
+        let [plain, reply, context] = self.unseen([Kind::Plain, Kind::Reply, Kind::Context], None);
         self.weights(&|_| true, &Unseen { plain, reply, context })
     }
 }

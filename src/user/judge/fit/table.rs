@@ -22,8 +22,13 @@ pub(super) struct Row {
     pub(super) change: i32,
     pub(super) measures: Vec<f32>,
     pub(super) grams: Vec<(u32, f32)>,
+    /// n-grams of how the reply begins.
+    pub(super) opening: Vec<(u32, f32)>,
+    /// n-grams of what the recorded judge wrote about it; empty when that was not kept.
+    pub(super) appraisal: Vec<(u32, f32)>,
     /// n-grams of the line that is answered.
     pub(super) line: Vec<(u32, f32)>,
+    pub(super) line_opening: Vec<(u32, f32)>,
     pub(super) context: Vec<f32>,
     pub(super) state: [f32; STATE],
     pub(super) gate: Vec<f32>,
@@ -86,7 +91,10 @@ fn dialogue_rows(at: usize, all: &[Recorded]) -> Vec<Row> {
             dialogue: at,
             change: emotion - before,
             grams: grams::grams(said.reply.trim()),
+            opening: grams::opening(said.reply.trim()),
+            appraisal: said.appraisal.as_deref().map(grams::grams).unwrap_or_default(),
             line: grams::grams(&hearing.line),
+            line_opening: grams::opening(&hearing.line),
             context: context::measures(&hearing),
             state: state_measures(before, &changes, hearing.person.intention, hearing.person.character),
             gate: gate_measures(&reading, &hearing),
