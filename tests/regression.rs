@@ -262,3 +262,16 @@ fn long_dialogues_get_the_sampled_logprobs_back_to_the_bit() {
         }
     }
 }
+
+/// A run whose rollouts used bf16 weights failed its audit: nobody keeps those weights to compute with again.
+#[test]
+fn a_run_with_rounded_rollout_weights_passes_its_audit() {
+    use rlver::audit::{AuditOptions, audit};
+    let home = Home::new();
+    crate::cli::train(&home, "run", &["rollout.weights=bf16", "objective.old_logprobs=recompute"]).well();
+    let mut notes = Vec::new();
+    let check = audit(&home.path("run"), AuditOptions::default(), &mut |_| {}, &mut |note| notes.push(note));
+    let reports = check.unwrap();
+    assert!(reports.iter().all(|r| r.logprobs == 0 && r.tokens > 0), "{reports:?}");
+    assert!(notes.iter().any(|n| n.contains("bf16")), "{notes:?}");
+}

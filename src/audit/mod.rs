@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::dialogue::Profile;
+use crate::recipe::RolloutWeights;
 use crate::rollout::{Episode, Job};
 use crate::train::{Sample, Stage, TrainRow};
 
@@ -172,7 +173,14 @@ impl File {
             check.tokens(at, &mut report)?;
         }
         // Before the advantages: whitening spreads a wrong value over the whole step, and here its own dialogue is named.
-        if !options.skip_logprobs {
+        let rounded = run.recipe.rollout.weights == RolloutWeights::Bf16;
+        if rounded {
+            note(format!(
+                "{}: tokens were sampled with bf16 weights: log-probabilities and values are left out",
+                self.name
+            ));
+        }
+        if !(options.skip_logprobs || rounded) {
             check.logprobs(&mut report, note)?;
         }
         check.advantages(&mut report)?;
