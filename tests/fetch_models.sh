@@ -19,7 +19,7 @@ for tool in npm python3; do
 done
 mkdir -p "$models"
 models=$(cd "$models" && pwd)
-work=$(mktemp -d "$models/.fetch.XXXXXX")
+work=$(mktemp -d -p "$models")
 trap 'rm -rf "$work"' EXIT
 
 sha256() { python3 -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "$1"; }

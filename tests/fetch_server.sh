@@ -11,7 +11,7 @@ set -euo pipefail
 models=${1:-${RLVER_MODELS:-$HOME/.cache/rlver/models}}
 mkdir -p "$models"
 models=$(cd "$models" && pwd)
-work=$(mktemp -d "$models/.fetch.XXXXXX")
+work=$(mktemp -d -p "$models")
 trap 'rm -rf "$work"' EXIT
 
 if [[ -f $models/smollm2-135m.gguf ]]; then

@@ -275,3 +275,22 @@ fn a_run_with_rounded_rollout_weights_passes_its_audit() {
     assert!(reports.iter().all(|r| r.logprobs == 0 && r.tokens > 0), "{reports:?}");
     assert!(notes.iter().any(|n| n.contains("bf16")), "{notes:?}");
 }
+
+/// On processors that the CPU's decoder has no code for, and with reference kernels, tokens were drawn from another stream of
+/// random numbers, so that the same seed said other words.
+#[test]
+fn the_same_seed_draws_the_same_tokens_whoever_computes_the_logits() {
+    let home = Home::new();
+    let ids = |out: &str, kernels: &str| {
+        crate::cli::train(&home, out, &["run.steps=1", &format!("run.kernels={kernels}")]).well();
+        let text = std::fs::read_to_string(home.path(out).join("episodes/step-000001.jsonl")).unwrap();
+        let replies = text.lines().map(|line| {
+            let episode: serde_json::Value = serde_json::from_str(line).unwrap();
+            episode["turns"].as_array().unwrap().iter().map(|turn| turn["reply"].to_string()).collect::<Vec<_>>()
+        });
+        replies.collect::<Vec<_>>()
+    };
+    let fused = ids("fused", "fused");
+    assert!(fused.iter().any(|replies| replies.iter().any(|reply| reply.len() > 4)), "{fused:?}");
+    assert_eq!(fused, ids("reference", "reference"));
+}

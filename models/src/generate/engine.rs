@@ -222,13 +222,15 @@ impl Engine {
         Ok(self.append(&ends, choices))
     }
 
-    /// Draws a token for every row that ends at `ends` where the logits are, or on the host where a sampler is
-    /// restricted.
+    /// Draws a token for every row that ends at `ends`: where the logits are, or on the host where that is the device or a
+    /// sampler is restricted.
     fn draw(&mut self, ends: &[(usize, usize)], logits: Tensor<2>) -> Result<Vec<Choice>, ModelError> {
         let vocabulary = self.vocabulary;
-        let mut samplers: Vec<&mut Sampler> = self.ending(ends).into_iter().map(|turn| &mut turn.sampler).collect();
-        if let Some(choices) = on_device::draw(&logits, &mut samplers, vocabulary)? {
-            return Ok(choices);
+        if !rlver_kernels::is_flex(&logits.device()) {
+            let mut samplers: Vec<&mut Sampler> = self.ending(ends).into_iter().map(|turn| &mut turn.sampler).collect();
+            if let Some(choices) = on_device::draw(&logits, &mut samplers, vocabulary)? {
+                return Ok(choices);
+            }
         }
         let logits = logits.into_data().convert_dtype(burn::tensor::DType::F32);
         let logits: Vec<f32> = logits.try_into_vec().expect("just converted to f32");
