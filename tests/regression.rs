@@ -294,3 +294,23 @@ fn the_same_seed_draws_the_same_tokens_whoever_computes_the_logits() {
     assert!(fused.iter().any(|replies| replies.iter().any(|reply| reply.len() > 4)), "{fused:?}");
     assert_eq!(fused, ids("reference", "reference"));
 }
+
+/// Whole tensors are summed on GPUs by atomic additions in whatever order threads finish, so the norm that gradients are
+/// clipped by, and with it every weight, differed in its last digit from one run to the next.
+#[test]
+fn on_wgpu_as_elsewhere_the_same_gradients_have_the_same_norm_every_time() {
+    use rlver::train::GradientSum;
+    use rlver_models::qwen2::{HeadKind, Packed};
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tests/fixtures/qwen2_tiny_untied");
+    let device = tiny::test_device();
+    let model = rlver_models::weights::load(&folder, HeadKind::Vocabulary, &device).unwrap().tracked();
+    let ids: Vec<u32> = (0..24).map(|i| i * 7 % 50).collect();
+    let hidden = model.forward(&Packed::new([ids.as_slice()])).unwrap();
+    let targets: Vec<u32> = ids.iter().map(|id| (id + 3) % 50).collect();
+    let logprob = model.logprob(hidden, &targets, 1.0, 50).unwrap().logprob;
+    let mut gradients = GradientSum::default();
+    gradients.add(&model, &mut logprob.sum().backward());
+    let first = gradients.norm();
+    assert!(first > 0.0);
+    assert!((0..50).all(|_| gradients.norm().to_bits() == first.to_bits()));
+}

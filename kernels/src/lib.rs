@@ -7,10 +7,10 @@
 //! | [`linear_logprob`](logprob::linear_logprob) | log-probability and entropy of a vocabulary projection, streamed | hidden, weight |
 //! | [`ppo_loss`](ppo::ppo_loss), [`value_loss`](ppo::value_loss) | clipped policy and value losses | log-probability, entropy, values |
 //! | [`linear`](linear::linear), [`rms_norm`](norm::rms_norm), [`rotate`](rotary::rotate), [`swiglu`](swiglu::swiglu) | the rest of a Qwen2 block | all inputs |
-//!
 //! | [`adamw`](adamw::adamw) | an optimizer step | none |
 //! | [`gae`](gae::gae) | advantages and returns, a segmented reverse scan | none |
 //! | [`sample`](sample::sample) | ids and log-probabilities drawn on the device | none |
+//! | [`ordered_sum`] | a sum with the same bits every time | all inputs |
 //!
 //! [`host::Decoder`] is a whole network for generation on Flex, with the bits of these operations.
 //!
@@ -46,6 +46,7 @@ pub mod sample;
 mod segments;
 mod simd;
 mod spans;
+mod sum;
 pub mod swiglu;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +57,7 @@ use burn::tensor::{DType, Device, Tensor};
 pub use error::ShapeError;
 pub use memory::keep_freed_memory;
 pub use segments::Segments;
+pub use sum::ordered_sum;
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
 

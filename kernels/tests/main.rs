@@ -11,3 +11,4 @@ mod logprob;
 mod oracle;
 mod ppo;
 mod sample;
+mod sum;

@@ -6,6 +6,7 @@
 //! network. What is trained with is then what the golden tests compare.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use rlver_kernels::ordered_sum;
 use rlver_kernels::ppo::{ActionTokens, KlPenalty, PpoLossConfig, ppo_loss};
 use rlver_models::ModelError;
 
@@ -131,11 +132,11 @@ pub fn policy_term(
         };
         ppo_loss(logprob, entropy, &tokens, config).map_err(ModelError::from)?.loss
     } else {
-        let loss = (logprob * narrow(grad)).sum();
+        let loss = ordered_sum(logprob * narrow(grad));
         if objective.entropy_coef == 0.0 {
             loss
         } else {
-            loss - (entropy * narrow(weights)).sum() * objective.entropy_coef
+            loss - ordered_sum(entropy * narrow(weights)) * objective.entropy_coef
         }
     };
     let entropy_sum = entropies.iter().map(|h| f64::from(*h)).sum();

@@ -1,5 +1,6 @@
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use rlver_kernels::adamw::{AdamWStep, Updated, adamw};
+use rlver_kernels::ordered_sum;
 use rlver_models::qwen2::{Parameter, Qwen2, Slot};
 
 use crate::recipe::OptimizerSection;
@@ -27,7 +28,7 @@ impl GradientSum {
 
     /// Global L2 norm over all parameters.
     pub fn norm(&self) -> f64 {
-        let squares: Vec<Tensor<1>> = self.0.iter().flatten().map(|g| g.clone().square().sum()).collect();
+        let squares: Vec<Tensor<1>> = self.0.iter().flatten().map(|g| ordered_sum(g.clone().square())).collect();
         if squares.is_empty() {
             return 0.0;
         }

@@ -10,6 +10,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rlver_kernels::ordered_sum;
 use rlver_models::qwen2::{Packed, Qwen2, Qwen2Config, Qwen2Shape};
 use rlver_models::tokenizer::{QWEN_SPECIAL_TOKENS, Tokenizer, chatml_config, train_bpe};
 
@@ -206,7 +207,7 @@ fn nll(model: &Qwen2, rows: &[&SftRow], vocabulary: usize) -> Result<Tensor<1>, 
     let index = Tensor::<1, Int>::from_data(TensorData::new(predictors, [n]), &device);
     let logprob = model.logprob(hidden.select(0, index), &targets, 1.0, vocabulary)?.logprob;
     let weights = Tensor::<1>::from_data(TensorData::new(weights, [n]), &device);
-    Ok((logprob * weights).sum().neg() / total)
+    Ok(ordered_sum(logprob * weights).neg() / total)
 }
 
 fn mean_nll(model: &Qwen2, rows: &[SftRow], recipe: &Recipe, vocabulary: usize) -> Result<f64, Error> {

@@ -1,0 +1,29 @@
+//! The sum of a vector in a fixed order.
+//!
+//! Burn sums whole tensors on GPUs with atomic additions, which land in the order in which threads happen to finish: the
+//! same numbers give another last digit every time, and a training run that depends on it cannot be repeated.
+
+use burn::tensor::Tensor;
+
+/// Numbers added up by one thread.
+const ROW: usize = 256;
+
+/// The sum `[1]` of `values` `[n]`: the same bits every time on the same device. Differentiable.
+pub fn ordered_sum(values: Tensor<1>) -> Tensor<1> {
+    if crate::is_flex(&values.device().without_autodiff()) {
+        return values.sum();
+    }
+    let mut values = values;
+    loop {
+        let [n] = values.dims();
+        if n <= ROW {
+            return if n == 0 { Tensor::zeros([1], &values.device()) } else { values.sum_dim(0) };
+        }
+        let rows = n.div_ceil(ROW);
+        if rows * ROW > n {
+            let padding = Tensor::zeros([rows * ROW - n], &values.device());
+            values = Tensor::cat(vec![values, padding], 0);
+        }
+        values = values.reshape([rows, ROW]).sum_dim(1).reshape([rows]);
+    }
+}
