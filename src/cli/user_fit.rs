@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rlver::dialogue::ProfileSet;
 use rlver::user::judge::figures::{Compared, Figures, intervals};
-use rlver::user::judge::fit::Material;
 use rlver::user::judge::fit::robust::earned;
+use rlver::user::judge::fit::{Held, Material};
 use rlver::user::judge::recorded::Recorded;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The weights to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Also cross-validate, with profiles and reply models held out together, and write the figures as JSON.
+    /// Also cross-validate, with profiles and reply models held out together and with profiles alone, and write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     figures: Option<PathBuf>,
     /// Also leave each family of edits out of the gate's fit in turn, and write what edits of unseen good replies earn as JSON.
@@ -48,8 +48,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
         robustness(&material, &dialogues, path)?;
     }
     let Some(path) = &args.figures else { return Ok(Ended::Done) };
+    let both = cross_validated(&material, &dialogues, Held::ProfilesAndModels)?;
+    say!("\nThe same with the person unseen and the reply model seen:");
+    let profiles_only = cross_validated(&material, &dialogues, Held::Profiles)?;
+    let result = json!({ "profiles_and_models_unseen": both, "profiles_unseen": profiles_only });
+    std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Ended::Done)
+}
+
+/// Cross-validates, prints the figures and returns them.
+fn cross_validated(material: &Material, dialogues: &[Recorded], held: Held) -> anyhow::Result<serde_json::Value> {
     let bar = indicatif::ProgressBar::new(0);
-    let judged = material.cross_validate(&dialogues, &|done, all| {
+    let judged = material.cross_validate(dialogues, held, &|done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     });
@@ -65,15 +76,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
         "teacher_forced": intervals[0], "free_running": intervals[1], "reply_only": intervals[2],
         "state_only": intervals[3], "teacher_forced_minus_state_only": intervals[4],
     }, "false_alarms": guards });
-    std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
-        .with_context(|| format!("cannot write {}", path.display()))?;
     super::judge::agreement(&figures, &intervals);
     let refused: usize = guards.values().sum();
     say!("\n{refused} of {} recorded replies refused by a guard", compared.len());
     for (guard, n) in guards {
         say!("  {guard:<28}{n:>6}");
     }
-    Ok(Ended::Done)
+    Ok(result)
 }
 
 /// Edits of good replies whose profile and reply model the judge has not seen: with all families in the gate's fit, and

@@ -12,6 +12,8 @@ use crate::dialogue::Language;
 pub enum Guard {
     /// No letter at all.
     Empty,
+    /// Holds what no person should see: a chat template's or a thought's marks, or broken characters.
+    Markup,
     /// Talks to the simulator instead of the person.
     Injection,
     /// Written in another language than the user's.
@@ -36,8 +38,9 @@ pub enum Guard {
 
 impl Guard {
     /// All guards, in the order they are tried.
-    pub const ALL: [Guard; 11] = [
+    pub const ALL: [Guard; 12] = [
         Guard::Empty,
+        Guard::Markup,
         Guard::Injection,
         Guard::WrongLanguage,
         Guard::OverLong,
@@ -54,6 +57,7 @@ impl Guard {
     pub fn name(self) -> &'static str {
         match self {
             Guard::Empty => "empty",
+            Guard::Markup => "markup",
             Guard::Injection => "injection",
             Guard::WrongLanguage => "wrong-language",
             Guard::OverLong => "over-long",
@@ -80,8 +84,8 @@ impl Guard {
             Guard::SelfRepeating => features.length >= 12 && features.distinct < 0.6,
             Guard::KeywordBag => is_keyword_bag(text, language),
             Guard::Gibberish => is_gibberish(text, language),
-            // Only the calibrated model has a gate.
-            Guard::Corrupted => false,
+            // Only the calibrated model minds these.
+            Guard::Markup | Guard::Corrupted => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use crate::dialogue::{Language, ProfileSet};
 use crate::user::builtin::lexicon::lexicon;
-use crate::user::builtin::text::Text;
+use crate::user::builtin::text::{Sentence, Text};
 
 /// Below this, words do not follow one another: honest English lies above 0.13, nineteen in twenty shuffled replies below.
 const SALAD: f32 = 0.12;
@@ -64,33 +64,43 @@ impl Neighbours {
     }
 
     fn pairs_of(&self, text: &Text) -> Vec<(u32, u32)> {
-        let mut pairs = Vec::with_capacity(text.len() + 8);
-        for sentence in &text.sentences {
-            let words = sentence.tokens.iter().map(|t| text.slice(t));
-            let mut before = EDGE;
-            for word in words.chain(["."]) {
-                let class = if word.starts_with(char::is_alphanumeric) { self.class(word) } else { EDGE };
-                if before != EDGE || class != EDGE {
-                    pairs.push((before, class));
-                }
-                before = class;
+        text.sentences.iter().flat_map(|sentence| self.pairs_in(text, sentence)).collect()
+    }
+
+    fn pairs_in(&self, text: &Text, sentence: &Sentence) -> Vec<(u32, u32)> {
+        let mut pairs = Vec::with_capacity(sentence.tokens.len() + 1);
+        let mut before = EDGE;
+        for word in sentence.tokens.iter().map(|t| text.slice(t)).chain(["."]) {
+            let class = if word.starts_with(char::is_alphanumeric) { self.class(word) } else { EDGE };
+            if before != EDGE || class != EDGE {
+                pairs.push((before, class));
             }
+            before = class;
         }
         pairs
+    }
+
+    /// How much likelier neighbours are than chance, as the mean logarithm.
+    fn flow(&self, pairs: &[(u32, u32)]) -> f32 {
+        let count = |of: Option<&f32>| of.copied().unwrap_or(0.0) + 0.5;
+        let likelier = |(a, b): &(u32, u32)| {
+            let chance = count(self.first.get(a)) * count(self.second.get(b)) / self.all;
+            let seen = self.pairs.get(&(*a, *b)).copied().unwrap_or(0.0);
+            ((seen + 2.0 * chance / (chance + 2.0) + 0.02) / (chance + 0.02)).ln()
+        };
+        pairs.iter().map(likelier).sum::<f32>() / pairs.len().max(1) as f32
     }
 }
 
 /// How much likelier the words' neighbours are than chance, as the mean logarithm.
 pub(super) fn flow(text: &Text) -> f32 {
-    let known = &*NEIGHBOURS;
-    let count = |of: Option<&f32>| of.copied().unwrap_or(0.0) + 0.5;
-    let pairs = known.pairs_of(text);
-    let likelier = |(a, b): &(u32, u32)| {
-        let chance = count(known.first.get(a)) * count(known.second.get(b)) / known.all;
-        let seen = known.pairs.get(&(*a, *b)).copied().unwrap_or(0.0);
-        ((seen + 2.0 * chance / (chance + 2.0) + 0.02) / (chance + 0.02)).ln()
-    };
-    pairs.iter().map(likelier).sum::<f32>() / pairs.len().max(1) as f32
+    NEIGHBOURS.flow(&NEIGHBOURS.pairs_of(text))
+}
+
+/// The lowest flow of a sentence of at least [`FEW`] words; the text's own where there is none.
+pub(super) fn least_flowing_sentence(text: &Text) -> f32 {
+    let flows = text.sentences.iter().map(|s| NEIGHBOURS.pairs_in(text, s)).filter(|pairs| pairs.len() > FEW);
+    flows.map(|pairs| NEIGHBOURS.flow(&pairs)).fold(flow(text), f32::min)
 }
 
 /// Whether an English reply is words in no order: neighbours that never meet, or sentences that start in lower case

@@ -1,14 +1,14 @@
 //! What is no honest reply: rules for the plain cases, and what the gate looks at.
 
-use super::flow::{flow, is_word_salad};
+use super::flow::{flow, is_word_salad, least_flowing_sentence};
 use super::hearing::Hearing;
 use super::reading::Reading;
 use super::words;
-use crate::dialogue::{Language, Strategy};
+use crate::dialogue::{Language, Strategy, is_han};
 use crate::user::builtin::Guard;
 use crate::user::builtin::guard::{function_share, is_acknowledgement, is_gibberish, is_keyword_bag};
 use crate::user::builtin::lexicon::lexicon;
-use crate::user::builtin::pairs::fluency;
+use crate::user::builtin::pairs::{fluency, least_fluent_sentence};
 use crate::user::builtin::text::Text;
 
 /// The longest reply anybody reads, in Chinese characters. Recorded replies are longer in 1.8 of 100 cases above 1500.
@@ -22,8 +22,9 @@ pub(super) fn rule(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<
     let overlap = &reading.overlap;
     let refused = |guard: Guard| match guard {
         Guard::Empty => text.len() == 0,
+        Guard::Markup => has_markup(reply),
         Guard::Injection => lexicon(language).has_injection(text),
-        Guard::WrongLanguage => reading.foreign > 0.5,
+        Guard::WrongLanguage => reading.foreign > 0.5 || has_unreadable_letters(text, hearing),
         Guard::OverLong => reading.size > OVER_LONG,
         Guard::Acknowledgement => is_acknowledgement(text, language) || reading.size < 6.0,
         Guard::Copied => reading.size >= 6.0 && overlap.copied > 0.5,
@@ -35,6 +36,17 @@ pub(super) fn rule(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<
         Guard::Corrupted => false,
     };
     Guard::ALL.into_iter().find(|g| refused(*g))
+}
+
+/// Marks of a chat template or of a thought, or characters that broke on the way.
+fn has_markup(reply: &str) -> bool {
+    ["<think>", "</think>", "<|", "\u{fffd}"].iter().any(|mark| reply.contains(mark))
+}
+
+/// Chinese characters in English talk, unless the person used some. (Chinese talk is full of Latin letters.)
+fn has_unreadable_letters(text: &Text, hearing: &Hearing) -> bool {
+    let han = |text: &str| text.chars().any(is_han);
+    hearing.person.language == Language::En && han(text.norm()) && !han(&hearing.line)
 }
 
 /// Letters without words, or English words without order. Chinese is held to a lower bar than the rules' user holds it: recorded replies have names and terms
@@ -56,6 +68,10 @@ pub(super) fn gate_measures(reading: &Reading, hearing: &Hearing) -> Vec<f32> {
         // On the scale of the Chinese measure.
         Language::En => (flow(text) + 0.3).clamp(0.0, 1.0),
     };
+    let least_fluent = match language {
+        Language::Zh => least_fluent_sentence(text),
+        Language::En => (least_flowing_sentence(text) + 0.3).clamp(0.0, 1.0),
+    };
     let sentences = text.sentences.len().max(1) as f32;
     let longest = text.pieces.iter().copied().max().unwrap_or(0) as f32;
     let short = text.pieces.iter().filter(|p| **p <= 3).count() as f32 / text.pieces.len().max(1) as f32;
@@ -65,6 +81,7 @@ pub(super) fn gate_measures(reading: &Reading, hearing: &Hearing) -> Vec<f32> {
     let share = |s: &[Strategy]| s.iter().filter_map(|s| reading.strategies.get(s)).sum::<u32>() as f32 / sentences;
     vec![
         fluent,
+        least_fluent,
         function_share(text, language),
         reading.size,
         sentences,

@@ -104,6 +104,11 @@ impl Reading {
         praises && self.overlap.shared < least
     }
 
+    /// Whether the reply does nothing that our lists know and takes up nothing of what the person said.
+    pub(super) fn is_idle(&self) -> bool {
+        self.strategies.is_empty() && self.overlap.shared < 1.0
+    }
+
     /// Whether the reply speaks of this and that, but of nothing that the person told or is known for. Nobody has told
     /// anything before the first reply.
     pub(super) fn is_unrelated(&self, hearing: &Hearing) -> bool {

@@ -116,14 +116,16 @@ impl Judge {
         remains.iter().map(|(rest, reading)| self.plain_score(rest, reading, hearing, view)).fold(full, f32::min)
     }
 
-    /// The head's score. Praise that takes up nothing the person said and talk of something else never raise the emotion;
+    /// The head's score. Praise that takes up nothing the person said, talk of something else and talk that does nothing
+    /// never raise the emotion;
     /// a reply given before word for word is as bad as can be.
     fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         if hearing.replies.contains(&reading.text.fingerprint()) {
             return WORST;
         }
         let score = self.head_score(reply.trim(), reading, hearing, view);
-        if reading.is_empty_praise() || reading.is_unrelated(hearing) { score.min(DISAPPOINTING) } else { score }
+        let pointless = reading.is_empty_praise() || reading.is_unrelated(hearing) || reading.is_idle();
+        if pointless { score.min(DISAPPOINTING) } else { score }
     }
 
     fn head_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {

@@ -38,6 +38,10 @@ pub enum Attack {
     Repeated,
     /// The reply with a list behind it.
     ListAppended,
+    /// The reply with the characters or words of its longest sentence in random order.
+    BrokenSentence,
+    /// The reply with a chat template's marks in it, or with letters the person cannot read.
+    Debris,
 }
 
 /// What an edit may draw on.
@@ -59,7 +63,7 @@ pub struct Material<'a> {
 
 impl Attack {
     /// All families.
-    pub const ALL: [Attack; 15] = [
+    pub const ALL: [Attack; 17] = [
         Attack::Empty,
         Attack::Acknowledgement,
         Attack::Gibberish,
@@ -75,6 +79,8 @@ impl Attack {
         Attack::SomebodyElse,
         Attack::Repeated,
         Attack::ListAppended,
+        Attack::BrokenSentence,
+        Attack::Debris,
     ];
 
     /// The edited reply; `None` where the edit needs a previous reply and there is none.
@@ -122,6 +128,16 @@ impl Attack {
                 let items = (0..n).map(|i| format!("{}. **{}**", i + 1, pick(words.list, rng))).collect::<Vec<_>>();
                 format!("{}\n\n{}", of.reply, items.join("\n"))
             }
+            Attack::BrokenSentence => broken(of.reply, of.language, rng),
+            Attack::Debris => {
+                let pieces: &[&str] = match of.language {
+                    Language::Zh => &["</think>\n", "\u{fffd}", "<|im_end|>", "<think>"],
+                    Language::En => &["</think>\n", "\u{fffd}", "<|im_end|>", "\u{8d2b}", "\u{4f19}"],
+                };
+                let ends = of.reply.char_indices().map(|(at, c)| at + c.len_utf8()).collect::<Vec<_>>();
+                let (before, after) = of.reply.split_at(ends.choose(rng).copied().unwrap_or(0));
+                format!("{before}{}{after}", pick(pieces, rng))
+            }
         })
     }
 }
@@ -159,6 +175,16 @@ fn shuffled(reply: &str, language: Language, rng: &mut (impl Rng + ?Sized)) -> S
             words.join(" ")
         }
     }
+}
+
+/// The reply with its longest sentence shuffled.
+fn broken(reply: &str, language: Language, rng: &mut (impl Rng + ?Sized)) -> String {
+    let ends: &[char] = if language == Language::Zh { &['。', '！', '？', '\n'] } else { &['.', '!', '?', '\n'] };
+    let longest = reply.split_inclusive(ends).max_by_key(|s| s.chars().count()).unwrap_or_default();
+    let whole = longest.trim_end();
+    let end = whole.chars().last().filter(|c| ends.contains(c)).map(String::from).unwrap_or_default();
+    let shuffled = shuffled(whole.trim_end_matches(ends), language, rng);
+    reply.replacen(whole, &format!("{shuffled}{end}"), 1)
 }
 
 struct Phrases {

@@ -31,8 +31,15 @@ pub(super) struct Example {
 const TURNS: usize = 4;
 
 /// Families that scripted replies are edited by: those that stay recognisable in a reply of one or two sentences.
-const EDITS: [Attack; 5] =
-    [Attack::Acknowledgement, Attack::Gibberish, Attack::Shuffled, Attack::Copied, Attack::KeywordBag];
+const EDITS: [Attack; 7] = [
+    Attack::Acknowledgement,
+    Attack::Gibberish,
+    Attack::Shuffled,
+    Attack::Copied,
+    Attack::KeywordBag,
+    Attack::BrokenSentence,
+    Attack::BrokenSentence,
+];
 
 /// Scripted replies to everybody in `profiles`.
 pub(super) fn examples(profiles: &ProfileSet) -> Vec<Example> {
@@ -43,6 +50,8 @@ pub(super) fn examples(profiles: &ProfileSet) -> Vec<Example> {
 
 fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Example> {
     let mut rng = ChaCha8Rng::seed_from_u64(1000 + seed);
+    // Its own, so that another family of edits leaves the replies as they are.
+    let mut edit_rng = ChaCha8Rng::seed_from_u64(2000 + seed);
     let language = profile.language();
     let intention = profile.intention();
     let mut hearing = Hearing::new(Arc::new(Person::of(profile)));
@@ -74,8 +83,8 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
             let reply = Supporter.reply(ReplyPlan { strategy, quality }, &context, &mut rng).text;
             let reading = Reading::of(&reply, &hearing);
             let material = Material { reply: &reply, line: &detail.say, previous: None, other: "", language, half: 0 };
-            let edits = EDITS.choose(&mut rng).and_then(|a| {
-                Some((*a, gate_measures(&Reading::of(&a.edit(&material, &mut rng)?, &hearing), &hearing)))
+            let edits = EDITS.choose(&mut edit_rng).and_then(|a| {
+                Some((*a, gate_measures(&Reading::of(&a.edit(&material, &mut edit_rng)?, &hearing), &hearing)))
             });
             examples.push(Example {
                 language,

@@ -38,17 +38,23 @@ impl Material {
         scores
     }
 
-    /// What every recorded reply is predicted to do by a model fitted without its profile fold and its model fold; cuts,
-    /// history and gate of that model come from the dialogues it was fitted on, by cross-validation within them.
+    /// What every recorded reply is predicted to do by a model fitted without its profile fold and, if so held, its model
+    /// fold; cuts, history and gate of that model come from the dialogues it was fitted on, by cross-validation within them.
     ///
     /// `progress` is called after each cell.
     pub fn cross_validate(
         &self,
         dialogues: &[Recorded],
+        held: Held,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Vec<(Compared, Option<Guard>)> {
-        let cells: Vec<(usize, usize)> = all_cells().collect();
-        let pairs = self.pair_fits();
+        let cells: Vec<Cell> = match held {
+            Held::ProfilesAndModels => {
+                all_cells().map(|(profile, model)| Cell { profile, model: Some(model) }).collect()
+            }
+            Held::Profiles => (0..PROFILES).map(|profile| Cell { profile, model: None }).collect(),
+        };
+        let pairs = self.pair_fits(held);
         let done = std::sync::atomic::AtomicUsize::new(0);
         let mut compared: Vec<Vec<(Compared, Option<Guard>)>> = cells
             .par_iter()
@@ -56,17 +62,16 @@ impl Material {
                 let mut context = vec![f64::NAN; self.rows.len()];
                 for (with, fitted) in pairs.iter() {
                     let Some(other) = with.other(*cell) else { continue };
-                    for i in (0..self.rows.len()).filter(|i| self.cells[*i] == other) {
+                    for i in (0..self.rows.len()).filter(|i| other.holds(self.cells[*i])) {
                         context[i] = log_odds(&self.context, i, fitted);
                     }
                 }
                 let none = vec![f64::NAN; self.rows.len()];
                 let unseen = Unseen { plain: none.clone(), reply: none, context };
-                let keep = |i: usize| self.cells[i].0 != cell.0 && self.cells[i].1 != cell.1;
-                let judge = Judge::with(self.weights(&keep, &unseen));
+                let judge = Judge::with(self.weights(&|i| cell.allows(self.cells[i]), &unseen));
                 let folds = Folds::of(dialogues);
                 let own: Vec<(usize, &Recorded)> =
-                    dialogues.iter().enumerate().filter(|(at, _)| folds.of[*at] == *cell).collect();
+                    dialogues.iter().enumerate().filter(|(at, _)| cell.holds(folds.of[*at])).collect();
                 let unseen_dialogues: Vec<Recorded> = own.iter().map(|(_, d)| (*d).clone()).collect();
                 let result = judge.compare(&unseen_dialogues, &own.iter().map(|o| o.0).collect::<Vec<_>>());
                 let n = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
@@ -79,22 +84,23 @@ impl Material {
         all
     }
 
-    /// Context heads without two profile folds and two model folds each: what nested cross-validation needs, every fit
-    /// once.
-    fn pair_fits(&self) -> Vec<(Pair, Coefficients)> {
-        let mut pairs = Vec::new();
-        for p in 0..PROFILES {
-            for q in p + 1..PROFILES {
-                for m in 0..MODELS {
-                    pairs.extend((m + 1..MODELS).map(|n| Pair { profiles: [p, q], models: [m, n] }));
-                }
-            }
-        }
+    /// Context heads without two folds of what is held: what nested cross-validation needs, every fit once.
+    fn pair_fits(&self, held: Held) -> Vec<(Pair, Coefficients)> {
+        let two = |n: usize| (0..n).flat_map(move |a| (a + 1..n).map(move |b| [a, b]));
+        let models: Vec<Option<[usize; 2]>> = match held {
+            Held::ProfilesAndModels => two(MODELS).map(Some).collect(),
+            Held::Profiles => vec![None],
+        };
+        let pairs: Vec<Pair> = two(PROFILES)
+            .flat_map(|profiles| models.iter().map(move |models| Pair { profiles, models: *models }))
+            .collect();
         pairs
             .into_par_iter()
             .map(|pair| {
-                let keep =
-                    |i: usize| !pair.profiles.contains(&self.cells[i].0) && !pair.models.contains(&self.cells[i].1);
+                let keep = |i: usize| {
+                    let (profile, model) = self.cells[i];
+                    !pair.profiles.contains(&profile) && pair.models.is_none_or(|models| !models.contains(&model))
+                };
                 let fitted = self.coefficients(Kind::Context, &keep, &self.targets(&keep));
                 (pair, fitted)
             })
@@ -125,20 +131,52 @@ fn all_cells() -> impl Iterator<Item = (usize, usize)> {
     (0..PROFILES).flat_map(|p| (0..MODELS).map(move |m| (p, m)))
 }
 
-/// Two profile folds and two model folds that a fit leaves out.
+/// What a judge has not seen of the dialogues it is measured on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Neither the person nor the reply model: what a policy in training is to its user.
+    ProfilesAndModels,
+    /// Not the person; other replies of the same model it has seen.
+    Profiles,
+}
+
+/// A profile fold and, where models are held out, a model fold.
+#[derive(Clone, Copy)]
+struct Cell {
+    profile: usize,
+    model: Option<usize>,
+}
+
+impl Cell {
+    /// Whether a dialogue of this fold is one of the cell's.
+    fn holds(self, (profile, model): (usize, usize)) -> bool {
+        self.profile == profile && self.model.is_none_or(|m| m == model)
+    }
+
+    /// Whether a judge of this cell may have seen a dialogue of this fold.
+    fn allows(self, (profile, model): (usize, usize)) -> bool {
+        self.profile != profile && self.model.is_none_or(|m| m != model)
+    }
+}
+
+/// Two profile folds and, where models are held out, two model folds that a fit leaves out.
 struct Pair {
     profiles: [usize; 2],
-    models: [usize; 2],
+    models: Option<[usize; 2]>,
 }
 
 impl Pair {
     /// The cell opposite to `cell`, when the pair leaves both out.
-    fn other(&self, cell: (usize, usize)) -> Option<(usize, usize)> {
+    fn other(&self, cell: Cell) -> Option<Cell> {
         let opposite = |pair: [usize; 2], one: usize| match pair {
             [a, b] if a == one => Some(b),
             [a, b] if b == one => Some(a),
             _ => None,
         };
-        Some((opposite(self.profiles, cell.0)?, opposite(self.models, cell.1)?))
+        let model = match (self.models, cell.model) {
+            (Some(pair), Some(model)) => Some(opposite(pair, model)?),
+            _ => None,
+        };
+        Some(Cell { profile: opposite(self.profiles, cell.profile)?, model })
     }
 }

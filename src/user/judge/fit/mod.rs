@@ -16,6 +16,7 @@ mod table;
 mod uneven;
 
 use self::coach::Example;
+pub use self::cross::Held;
 use self::folds::{Folds, MODELS, PROFILES};
 use self::logistic::{Coefficients, Rows};
 use self::table::Row;

@@ -37,10 +37,10 @@ pub(super) struct Row {
 }
 
 /// Edits per recorded reply that the gate learns from.
-const EDITS: usize = 2;
+const EDITS: usize = 3;
 
 /// Families the gate learns; rules see to the others.
-pub(super) const LEARNED: [Attack; 10] = [
+pub(super) const LEARNED: [Attack; 14] = [
     Attack::Acknowledgement,
     Attack::Gibberish,
     Attack::Shuffled,
@@ -51,6 +51,10 @@ pub(super) const LEARNED: [Attack; 10] = [
     Attack::Tripled,
     Attack::SomebodyElse,
     Attack::SomebodyElse,
+    Attack::SomebodyElse,
+    Attack::SomebodyElse,
+    Attack::BrokenSentence,
+    Attack::BrokenSentence,
 ];
 
 /// Reads all recorded replies whose effect is known.
