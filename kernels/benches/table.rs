@@ -24,6 +24,7 @@ use rlver_kernels::Segments;
 use rlver_kernels::attention::{self, attention};
 use rlver_kernels::cache::{self, Span, Spans, cached_attention};
 use rlver_kernels::gae::{self, gae};
+use rlver_kernels::host::KeyValueCache;
 use rlver_kernels::logprob::{self, linear_logprob};
 use rlver_kernels::ppo::{self, ActionTokens, KlPenalty, PpoLossConfig, ppo_loss, value_loss};
 use rlver_kernels::sample::{self, SampleConfig, Stream, sample};
@@ -306,7 +307,7 @@ fn bench_decode(b: &Bench) {
         }
     });
     let host = values(numbers, 4);
-    b.compare(name, "reading as many bytes", work(), ours, || {
+    let reading = || {
         // Sixteen sums side by side, so that memory and not addition is the limit.
         let sum: f32 = host
             .par_chunks(1 << 16)
@@ -319,7 +320,25 @@ fn bench_decode(b: &Bench) {
             })
             .sum();
         black_box(sum);
-    });
+    };
+    b.compare(name, "reading as many bytes", work(), ours, reading);
+    let shape = [layers as usize, rows, length, KV_HEADS, HEAD];
+    let on_flex = rlver_kernels::is_flex(&device());
+    let Some(mut cache) = on_flex.then(|| KeyValueCache::new(shape)).flatten() else { return };
+    for layer in 0..layers as usize {
+        for (row, position) in (0..rows).flat_map(|row| (0..length).map(move |position| (row, position))) {
+            let at = ((layer * rows + row) * length + position) * 2 * KV_HEADS * HEAD;
+            let (key, value) = host[at..at + 2 * KV_HEADS * HEAD].split_at(KV_HEADS * HEAD);
+            cache.write(layer, row, position, key, value);
+        }
+    }
+    let queries = values(rows * HEADS * HEAD, 5);
+    let ours = || {
+        for layer in 0..layers as usize {
+            black_box(cache.attend(layer, &queries, HEADS, &vec![length; rows]));
+        }
+    };
+    b.compare("decoder's attention, 32 rows × 1,024", "reading as many bytes", work(), ours, reading);
 }
 
 fn bench_losses(b: &Bench) {

@@ -1,8 +1,28 @@
-use std::sync::{RwLock, RwLockReadGuard};
+use std::cell::RefCell;
+use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
 use super::packed::{Aligned, PANEL, Product, ROWS, Rows, padded, product};
+use super::team::Team;
 use crate::attention::block::softmax;
 use crate::simd::{LONGEST_BLOCK, vectorised};
+
+thread_local! {
+    pub(super) static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A new token's place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token {
+    pub(super) row: usize,
+    pub(super) position: usize,
+}
+
+/// Rows of numbers, one for each token.
+#[derive(Clone, Copy)]
+pub(super) struct Strided<'a> {
+    pub(super) data: &'a [f32],
+    pub(super) stride: usize,
+}
 
 /// Keys and values of one sequence and one key/value head of a layer.
 ///
@@ -130,8 +150,79 @@ impl Cache {
         }
     }
 
+    /// Attention of tokens that are alone in their rows, whose keys and values are kept already: rows of `out`, as far apart as
+    /// those of `q`. Threads take a token's key/value head each.
+    pub(super) fn attend(
+        &self,
+        team: &mut Team,
+        layer: usize,
+        tokens: &[Token],
+        heads: usize,
+        q: Strided<'_>,
+        out: &mut [f32],
+    ) {
+        let (Extent { head_dim, .. }, kv_heads) = (self.extent, self.kv_heads);
+        let group = heads / kv_heads * head_dim;
+        let outs: Vec<Mutex<&mut [f32]>> = out
+            .chunks_exact_mut(q.stride)
+            .flat_map(|row| row.chunks_exact_mut(group).take(kv_heads))
+            .map(Mutex::new)
+            .collect();
+        team.run(outs.len(), |task| {
+            let (token, kv_head) = (task / kv_heads, task % kv_heads);
+            let Token { row, position } = tokens[token];
+            let mut out = outs[task].lock().expect("a panic ends the step");
+            let q = &q.data[token * q.stride + kv_head * group..];
+            let q = Rows { data: q, stride: head_dim, count: heads / kv_heads };
+            let slab = self.read(layer, row, kv_head);
+            SCRATCH.with_borrow_mut(|s| slab.attend(self.extent, q, position + 1, 0, &mut out, head_dim, s));
+        });
+    }
+
     pub(super) fn rows(&self) -> usize {
         self.rows
+    }
+}
+
+/// The decoder's keys and values, and its attention of new tokens against them.
+#[derive(Debug)]
+pub struct KeyValueCache {
+    cache: Cache,
+    team: Team,
+}
+
+impl KeyValueCache {
+    /// An empty cache `[layers, rows, capacity, kv_heads, head_dim]` for as many threads as rayon has; `None` where
+    /// [`super::Decoder::available`] is false.
+    pub fn new([layers, rows, capacity, kv_heads, head_dim]: [usize; 5]) -> Option<KeyValueCache> {
+        super::packed::available().then(|| KeyValueCache {
+            cache: Cache::new([layers, rows, kv_heads], Extent { capacity, head_dim }),
+            team: Team::new(rayon::current_num_threads()),
+        })
+    }
+
+    /// Keeps the keys and values `[kv_heads, head_dim]` of a token.
+    ///
+    /// # Panics
+    /// Outside of the cache.
+    pub fn write(&mut self, layer: usize, row: usize, position: usize, keys: &[f32], values: &[f32]) {
+        self.cache.write(layer, row, position, keys, values);
+    }
+
+    /// Attention `[rows, heads, head_dim]` of one token in every row, queries `[rows, heads, head_dim]`, each against the first
+    /// `lengths[row]` positions.
+    ///
+    /// # Panics
+    /// When a length is zero or beyond what was written, or the heads are no multiple of the key/value heads.
+    pub fn attend(&mut self, layer: usize, q: &[f32], heads: usize, lengths: &[usize]) -> Vec<f32> {
+        let stride = heads * self.cache.extent.head_dim;
+        assert_eq!(q.len(), lengths.len() * stride, "queries of one token per row");
+        assert!(heads.is_multiple_of(self.cache.kv_heads), "heads come in groups");
+        let token = |(row, length): (usize, &usize)| Token { row, position: length.checked_sub(1).expect("not empty") };
+        let tokens: Vec<Token> = lengths.iter().enumerate().map(token).collect();
+        let mut out = vec![0.0; q.len()];
+        self.cache.attend(&mut self.team, layer, &tokens, heads, Strided { data: q, stride }, &mut out);
+        out
     }
 }
 

@@ -1,10 +1,9 @@
-use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use burn::tensor::Device;
 
-use super::cache::{Cache, Extent};
+use super::cache::{Cache, Extent, SCRATCH, Strided, Token};
 use super::packed::{PANEL, Packed, Rows, available, padded};
 use super::team::Team;
 use super::weights::{DecoderWeights, Layer, Weights};
@@ -47,10 +46,6 @@ const CHUNK: usize = 4 * packed::ROWS;
 /// A thread is worth waiting for from about so many weights on.
 const WEIGHTS_PER_THREAD: usize = 1 << 18;
 
-thread_local! {
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-}
-
 /// A Qwen2-like network that generates, with its key/value cache.
 #[derive(Debug)]
 pub struct Decoder {
@@ -86,13 +81,6 @@ impl Rotary {
         let half = self.frequencies.len();
         (&self.cos[position * half..][..half], &self.sin[position * half..][..half])
     }
-}
-
-/// A new token's place.
-#[derive(Debug, Clone, Copy)]
-struct Token {
-    row: usize,
-    position: usize,
 }
 
 /// Consecutive new tokens that go through the layers together, with their states. Rows are whole panels wide.
@@ -317,25 +305,10 @@ impl Pass<'_> {
 
     fn rest_together(&mut self, chunk: &mut Chunk, layer: usize) {
         let weights = &self.weights.layers[layer];
-        let DecoderShape { heads, kv_heads, head_dim, rms_norm_eps, .. } = self.shape;
+        let DecoderShape { heads, rms_norm_eps, .. } = self.shape;
         let [hidden, query, _, inner] = self.shape.widths();
         let Chunk { tokens, x, h, q, mixed, gate, up, .. } = chunk;
-        let group = heads / kv_heads * head_dim;
-        let outs: Vec<Mutex<&mut [f32]>> = mixed
-            .chunks_exact_mut(query)
-            .flat_map(|row| row.chunks_exact_mut(group).take(kv_heads))
-            .map(Mutex::new)
-            .collect();
-        let cache = self.cache;
-        self.team.run(outs.len(), |task| {
-            let (token, kv_head) = (task / kv_heads, task % kv_heads);
-            let Token { row, position } = tokens[token];
-            let mut out = outs[task].lock().expect("a panic ends the step");
-            let q = Rows { data: &q[token * query + kv_head * group..], stride: head_dim, count: heads / kv_heads };
-            let slab = cache.read(layer, row, kv_head);
-            SCRATCH.with_borrow_mut(|s| slab.attend(cache.extent, q, position + 1, 0, &mut out, head_dim, s));
-        });
-        drop(outs);
+        self.cache.attend(self.team, layer, tokens, heads, Strided { data: q, stride: query }, mixed);
         self.products(mixed, query, &[(&weights.output, None)], &mut [(h, hidden)]);
         add(x, h);
         normalise_rows(h, x, &weights.post_norm, hidden, rms_norm_eps);

@@ -11,6 +11,7 @@ mod packed;
 mod team;
 mod weights;
 
+pub use cache::KeyValueCache;
 pub use decoder::{Decoder, DecoderShape};
 pub use packed::WeightFormat;
 pub use weights::{DecoderWeights, LayerWeights, Projection};
