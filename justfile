@@ -27,7 +27,7 @@ train-grpo recipe='recipes/train-grpo.toml' *args='':
 # Objectives side by side on pico, three seeds each: runs/compare/compare.md and compare.svg. Hours on two cores.
 compare-objectives *args='':
     {{ rlver }} compare recipes/train-ppo.toml recipes/train-grpo.toml recipes/turn-rloo.toml recipes/ctc-grpo.toml \
-        recipes/distance-potential.toml recipes/dual-loop.toml {{ args }}
+        recipes/distance-potential.toml recipes/dual-loop.toml --set user.model=rules {{ args }}
 
 # The supervised warm start that makes the pico policy.
 sft-pico *args='':

@@ -201,7 +201,7 @@ fn guard_name(guard: Guard, zh: bool) -> &'static str {
     }
     match guard {
         Guard::Empty => "什么也没说",
-        Guard::Markup => "夹着乱码和标记",
+        Guard::Markup => "夹着机器的标记",
         Guard::Injection => "在指挥分数",
         Guard::WrongLanguage => "不是我说的语言",
         Guard::OverLong => "长得没法看",

@@ -12,7 +12,7 @@ use crate::dialogue::Language;
 pub enum Guard {
     /// No letter at all.
     Empty,
-    /// Holds what no person should see: a chat template's or a thought's marks, or broken characters.
+    /// Holds what no person should see: marks of a chat template or of a thought.
     Markup,
     /// Talks to the simulator instead of the person.
     Injection,

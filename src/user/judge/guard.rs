@@ -24,7 +24,7 @@ pub(super) fn rule(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<
         Guard::Empty => text.len() == 0,
         Guard::Markup => has_markup(reply),
         Guard::Injection => lexicon(language).has_injection(text),
-        Guard::WrongLanguage => reading.foreign > 0.5 || has_unreadable_letters(text, hearing),
+        Guard::WrongLanguage => reading.foreign > 0.5,
         Guard::OverLong => reading.size > OVER_LONG,
         Guard::Acknowledgement => is_acknowledgement(text, language) || reading.size < 6.0,
         Guard::Copied => reading.size >= 6.0 && overlap.copied > 0.5,
@@ -38,15 +38,16 @@ pub(super) fn rule(reply: &str, reading: &Reading, hearing: &Hearing) -> Option<
     Guard::ALL.into_iter().find(|g| refused(*g))
 }
 
-/// Marks of a chat template or of a thought, or characters that broke on the way.
+/// Marks of a chat template or of a thought.
 fn has_markup(reply: &str) -> bool {
-    ["<think>", "</think>", "<|", "\u{fffd}"].iter().any(|mark| reply.contains(mark))
+    ["<think>", "</think>", "<|"].iter().any(|mark| reply.contains(mark))
 }
 
-/// Chinese characters in English talk, unless the person used some. (Chinese talk is full of Latin letters.)
-fn has_unreadable_letters(text: &Text, hearing: &Hearing) -> bool {
+/// Characters that broke on the way, or Chinese ones in English talk, unless the person used some. (Chinese talk is full of
+/// Latin letters.) Such a slip makes nobody a stranger, but it pleases nobody either.
+pub(super) fn has_unreadable_letters(reply: &str, hearing: &Hearing) -> bool {
     let han = |text: &str| text.chars().any(is_han);
-    hearing.person.language == Language::En && han(text.norm()) && !han(&hearing.line)
+    reply.contains('\u{fffd}') || (hearing.person.language == Language::En && han(reply) && !han(&hearing.line))
 }
 
 /// Letters without words, or English words without order. Chinese is held to a lower bar than the rules' user holds it: recorded replies have names and terms

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::guard::{gate_measures, rule};
+use super::guard::{gate_measures, has_unreadable_letters, rule};
 use super::hearing::Hearing;
 use super::history::{History, INPUTS};
 use super::lists::remains;
@@ -116,8 +116,8 @@ impl Judge {
         remains.iter().map(|(rest, reading)| self.plain_score(rest, reading, hearing, view)).fold(full, f32::min)
     }
 
-    /// The head's score. Praise that takes up nothing the person said, talk of something else and talk that does nothing
-    /// never raise the emotion;
+    /// The head's score. Praise that takes up nothing the person said, talk of something else, talk that does nothing
+    /// and letters that cannot be read never raise the emotion;
     /// a reply given before word for word is as bad as can be.
     fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         if hearing.replies.contains(&reading.text.fingerprint()) {
@@ -125,7 +125,7 @@ impl Judge {
         }
         let score = self.head_score(reply.trim(), reading, hearing, view);
         let pointless = reading.is_empty_praise() || reading.is_unrelated(hearing) || reading.is_idle();
-        if pointless { score.min(DISAPPOINTING) } else { score }
+        if pointless || has_unreadable_letters(reply, hearing) { score.min(DISAPPOINTING) } else { score }
     }
 
     fn head_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {

@@ -27,6 +27,9 @@ pub(super) struct Example {
     pub(super) edits: Vec<(Attack, Vec<f32>)>,
 }
 
+/// Scripted dialogues with each person. One alone leaves the figures to chance by half a point.
+pub(super) const ROUNDS: usize = 4;
+
 /// Turns of a scripted dialogue.
 const TURNS: usize = 4;
 
@@ -45,13 +48,16 @@ const EDITS: [Attack; 7] = [
 pub(super) fn examples(profiles: &ProfileSet) -> Vec<Example> {
     let rules = RuleModel::shipped();
     let all: Vec<&Arc<Profile>> = profiles.iter().collect();
-    all.par_iter().enumerate().flat_map_iter(|(at, p)| of_profile(p, &rules, at as u64)).collect()
+    let seeds = (0..ROUNDS).flat_map(|round| (0..all.len()).map(move |at| (at, round)));
+    let seeds: Vec<(usize, usize)> = seeds.collect();
+    let examples = |(at, round): &(usize, usize)| of_profile(all[*at], &rules, (10_000 * round + at) as u64);
+    seeds.par_iter().flat_map_iter(examples).collect()
 }
 
 fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Example> {
     let mut rng = ChaCha8Rng::seed_from_u64(1000 + seed);
     // Its own, so that another family of edits leaves the replies as they are.
-    let mut edit_rng = ChaCha8Rng::seed_from_u64(2000 + seed);
+    let mut edit_rng = ChaCha8Rng::seed_from_u64(5000 + seed);
     let language = profile.language();
     let intention = profile.intention();
     let mut hearing = Hearing::new(Arc::new(Person::of(profile)));

@@ -5,10 +5,11 @@ use super::super::weights::Gate;
 use super::Material;
 use super::attacks::Attack;
 use super::boost::{self, Binned, Boosting};
+use super::coach::ROUNDS;
 use super::folds::{MODELS, PROFILES};
 
 /// Share of honest replies of unseen people and reply models that the gate may refuse.
-const FALSE_ALARMS: f64 = 0.018;
+const FALSE_ALARMS: f64 = 0.021;
 const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
 
 /// Measures, target, weight and cell of a reply.
@@ -24,12 +25,16 @@ impl Material {
             .iter()
             .enumerate()
             .filter(|(i, _)| keep(*i))
-            .map(|(i, r)| (&r.gate, &r.edits, self.cells[i], 1.0));
-        let written = self.examples.iter().enumerate().map(|(i, e)| (&e.gate, &e.edits, (i % PROFILES, MODELS), 1.5));
-        for (gate, edits, cell, weight) in recorded.chain(written) {
-            samples.push((gate, 0.0, weight, cell));
+            .map(|(i, r)| (&r.gate, &r.edits, self.cells[i], [1.0, 1.0]));
+        let written = self
+            .examples
+            .iter()
+            .enumerate()
+            .map(|(i, e)| (&e.gate, &e.edits, (i % PROFILES, MODELS), [1.5, 1.0].map(|w| w / ROUNDS as f64)));
+        for (gate, edits, cell, [honest, cheating]) in recorded.chain(written) {
+            samples.push((gate, 0.0, honest, cell));
             let kept = edits.iter().filter(|(attack, _)| Some(*attack) != left_out);
-            samples.extend(kept.map(|(_, edited)| (&edited[..], 1.0, 1.0, cell)));
+            samples.extend(kept.map(|(_, edited)| (&edited[..], 1.0, cheating, cell)));
         }
         let measures: Vec<&[f32]> = samples.iter().map(|s| s.0).collect();
         let binned = Binned::of(&measures, measures[0].len());

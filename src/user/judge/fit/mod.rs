@@ -15,7 +15,7 @@ pub mod robust;
 mod table;
 mod uneven;
 
-use self::coach::Example;
+use self::coach::{Example, ROUNDS};
 pub use self::cross::Held;
 use self::folds::{Folds, MODELS, PROFILES};
 use self::logistic::{Coefficients, Rows};
@@ -138,7 +138,7 @@ impl Material {
             weight: rows
                 .iter()
                 .map(|_| 1.0)
-                .chain(examples.iter().map(|e| EXAMPLE[usize::from(e.language == Language::En)]))
+                .chain(examples.iter().map(|e| EXAMPLE[usize::from(e.language == Language::En)] / ROUNDS as f64))
                 .collect(),
             language: rows
                 .iter()
