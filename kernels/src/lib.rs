@@ -46,6 +46,8 @@ pub mod sample;
 mod segments;
 mod simd;
 mod spans;
+#[cfg(feature = "fusion")]
+mod specs;
 mod sum;
 pub mod swiglu;
 

@@ -6,6 +6,8 @@ mod attention;
 mod blocks;
 mod common;
 mod fixtures;
+#[cfg(feature = "fusion")]
+mod fusion;
 mod gae;
 mod logprob;
 mod oracle;
