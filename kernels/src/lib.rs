@@ -31,6 +31,8 @@ pub mod cache;
 #[cfg(feature = "cubecl")]
 mod cube;
 mod error;
+#[cfg(feature = "cubecl")]
+mod fragment;
 pub mod gae;
 pub mod host;
 pub mod linear;
