@@ -6,6 +6,9 @@
 
 mod backward;
 mod forward;
+mod plan;
+mod tensor_backward;
+mod tensor_forward;
 mod tile;
 
 pub(crate) use backward::backward;
