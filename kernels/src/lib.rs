@@ -52,6 +52,8 @@ mod spans;
 mod specs;
 mod sum;
 pub mod swiglu;
+#[cfg(all(test, feature = "cubecl"))]
+mod tensor_cores;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,6 +70,13 @@ static REFERENCE: AtomicBool = AtomicBool::new(false);
 /// Makes every operation run its plain-Burn reference instead of its fused code (a debugging aid), process-wide.
 pub fn set_reference(on: bool) {
     REFERENCE.store(on, Ordering::Relaxed);
+}
+
+/// Whether half-precision products run on tensor cores where a device has them (they do unless told otherwise), process-wide:
+/// a debugging aid.
+#[cfg(feature = "cubecl")]
+pub fn set_tensor_cores(on: bool) {
+    fragment::allow(on);
 }
 
 /// Whether `tensor` can take the fused path: f32 on Flex; f32, f16 and bf16 on CubeCL's devices. Never while

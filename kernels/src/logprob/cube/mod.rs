@@ -8,6 +8,7 @@
 mod backward;
 mod forward;
 mod product;
+mod tensor;
 
 pub(crate) use backward::backward;
 pub(crate) use forward::forward;
