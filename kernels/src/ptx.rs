@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cubecl::Compiler;
 use cubecl::define_kernel;
-use cubecl::ir::features::Features;
+use cubecl::ir::features::{Features, MmaConfig};
 use cubecl::ir::nvidia::SmArch;
 use cubecl::ir::settings::{ExecutionMode, KernelSettings};
 use cubecl::ir::{
@@ -23,8 +23,11 @@ use cubecl::profile::TimingMethod;
 use cubecl_llvm::nvptx::ptx_version::PtxVersion;
 use cubecl_llvm::{LlvmTarget, PlironArtifact, PlironCompiler, PlironOptions};
 
-use crate::attention::cube::{Pass, Tile, backward_kernels, forward_kernels};
+use crate::attention::cube::{
+    Pass, Plan, Tile, backward_kernels, forward_kernels, tensor_backward_kernels, tensor_forward_kernels,
+};
 use crate::cube::Limits;
+use crate::fragment::Fragment;
 use crate::logprob::cube as logprob;
 use crate::ppo::KlPenalty;
 use crate::ppo::cube::{Terms, kernels as ppo_kernels};
@@ -35,6 +38,9 @@ const F16: ElemType = ElemType::Float(FloatKind::F16);
 const BF16: ElemType = ElemType::Float(FloatKind::BF16);
 /// What every CUDA device offers a kernel that asks for nothing special.
 const LIMITS: Limits = Limits { units: 1024, shared: (48 << 10) / 4 };
+
+/// What tensor cores multiply at once, as the CUDA runtime tells it from Volta on.
+const FRAGMENT: Fragment = Fragment { m: 16, n: 16, k: 16, plane: 32 };
 
 /// Bytes a hot kernel may spill: `ptxas` puts a number or two aside, outside the inner loops, where that lets one more
 /// block run beside the others. CubeCL has no way to ask it not to; none is spilled for want of registers.
@@ -69,7 +75,16 @@ fn properties() -> Arc<DeviceProperties> {
     };
     let memory = MemoryDeviceProperties::new(u64::MAX, 512);
     let identity = DeviceIdentity { name: "none".into(), fingerprint: "none".into(), physical: None };
-    Arc::new(DeviceProperties::new(Features::default(), memory, hardware, TimingMethod::Device, identity))
+    let mut features = Features::default();
+    features.matmul.cmma.extend([F16, BF16].map(|half| MmaConfig {
+        a_type: half,
+        b_type: half,
+        cd_type: F32,
+        m: FRAGMENT.m as u32,
+        n: FRAGMENT.n as u32,
+        k: FRAGMENT.k as u32,
+    }));
+    Arc::new(DeviceProperties::new(features, memory, hardware, TimingMethod::Device, identity))
 }
 
 fn settings(units: usize) -> KernelSettings {
@@ -134,6 +149,50 @@ fn attention(list: &mut Vec<Variant>) {
                 backward_kernels::attention_backward_kv::AttentionBackwardKv, [b b b b b b b n n n n], [t, dtype]);
         }
     }
+}
+
+/// Attention on tensor cores; the widest heads have no backward there.
+fn tensor_attention(list: &mut Vec<Variant>) {
+    for dtype in [F16, BF16] {
+        for d in [64, 96, 128, 256] {
+            let name = |what: &str| format!("{what}, head {d}, {}", type_name(dtype));
+            let plan = |pass| Plan::choose(pass, d, LIMITS, FRAGMENT);
+            if let Some(p) = plan(Pass::Forward) {
+                variant!(list, true, p.units(), name("attention_forward_tensor"),
+                    tensor_forward_kernels::attention_forward_tensor::AttentionForwardTensor,
+                    [b b b b b b n n n n], [p, dtype]);
+            }
+            if let Some(p) = plan(Pass::Query) {
+                variant!(list, true, p.units(), name("attention_backward_q_tensor"),
+                    tensor_backward_kernels::attention_backward_q_tensor::AttentionBackwardQTensor,
+                    [b b b b b b b n n n n], [p, dtype]);
+            }
+            if let Some(p) = plan(Pass::Keys) {
+                variant!(list, true, p.units(), name("attention_backward_kv_tensor"),
+                    tensor_backward_kernels::attention_backward_kv_tensor::AttentionBackwardKvTensor,
+                    [b b b b b b b n n n n], [p, dtype]);
+            }
+        }
+    }
+}
+
+fn tensor_projection(list: &mut Vec<Variant>) {
+    let g = logprob::Grid::on_tensor_cores(LIMITS, FRAGMENT).expect("fits");
+    for dtype in [F16, BF16] {
+        let name = |what: &str| format!("{what}, {}", type_name(dtype));
+        variant!(list, true, g.units(), name("logprob_partial, tensor cores"),
+            logprob::forward_kernels::logprob_partial::LogprobPartial, [b b b b n n n n], [g, dtype]);
+        variant!(list, true, g.units(), name("logprob_slopes_tensor"),
+            logprob::tensor_kernels::logprob_slopes_tensor::LogprobSlopesTensor,
+            [b b b b b b b n n n n n n], [g, dtype]);
+        for (along, what) in [(true, "multiply_add_tensor, dhidden"), (false, "multiply_add_tensor, dweight")] {
+            variant!(list, true, g.units(), name(what),
+                logprob::tensor_kernels::multiply_add_tensor::MultiplyAddTensor,
+                [b b b b n n n n n n n], [along, g, dtype]);
+        }
+    }
+    variant!(list, false, 64, "gradient_scale".into(),
+        logprob::tensor_kernels::gradient_scale::GradientScale, [b b], []);
 }
 
 fn projection(list: &mut Vec<Variant>) {
@@ -269,7 +328,9 @@ fn every_kernel_assembles_for_ampere_and_hopper_and_no_hot_one_wants_for_registe
 
     let mut variants = Vec::new();
     attention(&mut variants);
+    tensor_attention(&mut variants);
     projection(&mut variants);
+    tensor_projection(&mut variants);
     losses(&mut variants);
     generation(&mut variants);
     let mut table = format!(

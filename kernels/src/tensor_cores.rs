@@ -75,7 +75,7 @@ fn tensor_cores_compute_where_there_are_some_and_agree_with_the_plain_path() {
         assert!(dtype != DType::F32 || fragment.is_none(), "f32 would be rounded to TF32");
         let run = |on: bool| {
             crate::set_tensor_cores(on);
-            let of_attention = [16, 64, 96, 128].map(|d| (format!("attention, width {d}"), attention(&ours, dtype, d)));
+            let of_attention = [16, 64, 128].map(|d| (format!("attention, width {d}"), attention(&ours, dtype, d)));
             let of_projection = [48, 41].map(|w| (format!("linear_logprob, width {w}"), projection(&ours, dtype, w)));
             [of_attention.to_vec(), of_projection.to_vec()].concat()
         };

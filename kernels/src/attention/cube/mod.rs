@@ -16,4 +16,7 @@ pub(crate) use forward::{forward, forward_cached};
 pub(crate) use tile::{Pass, Tile};
 
 #[cfg(all(test, feature = "ptx"))]
-pub(crate) use {backward::kernels as backward_kernels, forward::kernels as forward_kernels};
+pub(crate) use {
+    backward::kernels as backward_kernels, forward::kernels as forward_kernels, plan::Plan,
+    tensor_backward::kernels as tensor_backward_kernels, tensor_forward::kernels as tensor_forward_kernels,
+};

@@ -16,5 +16,5 @@ pub(crate) use forward::forward;
 #[cfg(all(test, feature = "ptx"))]
 pub(crate) use {
     backward::kernels as backward_kernels, forward::kernels as forward_kernels, product::Grid,
-    product::kernels as product_kernels,
+    product::kernels as product_kernels, tensor::kernels as tensor_kernels,
 };
