@@ -19,7 +19,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// The largest plan that fits the device, or `None` when heads are no whole number of fragments wide or too wide.
     pub(crate) fn choose(pass: Pass, head_dim: usize, limits: Limits, fragment: Fragment) -> Option<Plan> {
-        [(64, 64), (32, 64), (32, 32), (16, 32), (16, 16), (8, 8)]
+        [(64, 64), (32, 64), (32, 32), (16, 32), (32, 16), (16, 16), (8, 8)]
             .into_iter()
             .map(|(rows, keys)| Plan { rows, keys, head_dim, planes: 4, fragment })
             .find(|p| {

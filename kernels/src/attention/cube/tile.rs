@@ -51,29 +51,38 @@ impl Tile {
             let t = tile(8.max(pack.next_power_of_two()), 8, limits.narrow_units(), 1, false);
             return (t.floats(pass) <= limits.shared).then_some(t);
         }
-        let sizes: &[(usize, usize)] = if pack > 1 {
+        // Rows, keys, and the units along each. Chosen so that no unit spills registers (`RESOURCES.md`).
+        type Cut = (usize, usize, usize, usize);
+        let cuts: &[Cut] = if pack > 1 {
             // Few rows at a time: spend shared memory on keys.
             &[
-                (8, 64),
-                (8, 32),
-                (8, 16),
-                (8, 8),
-                (16, 64),
-                (16, 32),
-                (16, 16),
-                (32, 32),
-                (32, 16),
-                (32, 8),
-                (64, 32),
-                (64, 8),
+                (8, 64, 8, 8),
+                (8, 32, 8, 8),
+                (8, 16, 8, 16),
+                (8, 16, 8, 8),
+                (8, 8, 8, 8),
+                (16, 64, 8, 8),
+                (16, 32, 8, 8),
+                (16, 16, 8, 8),
+                (32, 32, 8, 8),
+                (32, 16, 8, 8),
+                (32, 8, 8, 8),
+                (64, 32, 8, 8),
+                (64, 8, 8, 8),
             ]
+        } else if pass == Pass::Keys {
+            &[(16, 32, 8, 8), (32, 16, 8, 16), (32, 16, 8, 8), (16, 16, 8, 8), (16, 8, 8, 8), (8, 8, 8, 8)]
         } else {
-            &[(64, 32), (32, 32), (32, 16), (16, 16), (16, 8), (8, 8)]
+            &[(64, 32, 8, 8), (32, 32, 16, 8), (32, 16, 8, 8), (16, 16, 8, 8), (16, 8, 8, 8), (8, 8, 8, 8)]
         };
-        let fits = |t: &Tile| t.rows >= pack && t.floats(pass) <= limits.shared;
-        sizes
-            .iter()
-            .map(|&(rows, keys)| tile(rows, keys, 8, 8, true))
+        let fits = |t: &Tile| {
+            t.rows >= pack
+                && t.floats(pass) <= limits.shared
+                && t.units() <= limits.units
+                && head_dim.is_multiple_of(t.key_units)
+        };
+        cuts.iter()
+            .map(|&(rows, keys, row_units, key_units)| tile(rows, keys, row_units, key_units, true))
             .find(|t| fits(t) && t.accumulators(pass) <= ACCUMULATORS)
             // The widest heads: fewer rows, and as many accumulators as still fit without spilling.
             .or_else(|| Some(tile(4, 8, 4, 8, true)).filter(fits))

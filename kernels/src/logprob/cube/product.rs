@@ -39,7 +39,7 @@ impl Grid {
             fragment: None,
         };
         match limits.units {
-            256.. => grid(64, 64, 16, 16, 16, true),
+            128.. => grid(64, 64, 16, 8, 16, true),
             64.. => grid(32, 32, 16, 8, 8, true),
             _ => grid(16, 32, 32, limits.narrow_units(), 1, false),
         }
@@ -47,15 +47,25 @@ impl Grid {
 
     /// The grid for tensor cores, or `None` where fragments or planes do not divide it evenly.
     pub(crate) fn on_tensor_cores(limits: Limits, fragment: Fragment) -> Option<Grid> {
-        [32, 16].into_iter().map(|depth| Grid { depth, fragment: Some(fragment), ..Grid::choose(limits) }).find(
-            |grid| {
-                limits.units >= 256
+        // Depth, and units along rows and columns. Neither spills registers (`RESOURCES.md`).
+        [(64, 16, 16), (16, 8, 16)]
+            .into_iter()
+            .map(|(depth, row_units, column_units)| Grid {
+                rows: 64,
+                columns: 64,
+                depth,
+                row_units,
+                column_units,
+                unroll: true,
+                fragment: Some(fragment),
+            })
+            .find(|grid| {
+                grid.units() <= limits.units
                     && grid.units().is_multiple_of(fragment.plane)
                     && grid.product([true, true]).whole()
                     && grid.product([false, false]).whole()
                     && grid.bytes() <= limits.shared * size_of::<f32>()
-            },
-        )
+            })
     }
 
     /// Units of a cube.
