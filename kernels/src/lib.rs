@@ -20,7 +20,10 @@
 //! The fused code exists twice. On Flex (the default CPU device) it is plain Rust over `gemm` and `rayon`, f32 only. With
 //! the cargo features `cuda`, `wgpu`, `vulkan` and `cpu` one CubeCL source runs on all of them, in f32, f16 and bf16 with
 //! f32 arithmetic; `linear`, `rms_norm`, `rotate` and `swiglu` take their references there. An element type that the
-//! device cannot compute in is refused, because some devices return garbage for it without a word.
+//! device cannot compute in is refused, because some devices return garbage for it without a word. In f16 and bf16
+//! attention and `linear_logprob` multiply on tensor cores where the device has them (`set_tensor_cores` switches them
+//! off); softmax weights and gradients of logits are then rounded to that type, sums stay f32. The feature `fusion` puts
+//! Burn's fusion layer between: the operations here stay as they are, plain ones around them are merged.
 //!
 //! Kernels know tensors, not language: nothing here has heard of tokens' meaning, dialogues or emotions.
 

@@ -9,6 +9,7 @@ mod fixtures;
 #[cfg(feature = "fusion")]
 mod fusion;
 mod gae;
+mod half;
 mod logprob;
 mod oracle;
 mod ppo;

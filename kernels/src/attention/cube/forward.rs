@@ -12,7 +12,7 @@ use crate::cube::{Limits, Numbers, arg, cube_count, dense, dense_as, dims, eleme
 use crate::fragment::Fragment;
 
 /// Score of a key that must not be seen. WGSL has no infinities.
-const UNSEEN: f32 = -1e30;
+pub(super) const UNSEEN: f32 = -1e30;
 
 pub(crate) mod kernels {
     use super::*;

@@ -1,14 +1,12 @@
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::forward::UNSEEN;
 use super::plan::Plan;
 use super::tile::load_rows;
 use crate::attention::problem::{Heads, Work};
 use crate::cube::{Numbers, arg, cube_count, element};
 use crate::fragment::{ALIGNMENT, multiply, store, zeros};
-
-/// Score of a key that must not be seen. WGSL has no infinities.
-const UNSEEN: f32 = -1e30;
 
 pub(crate) mod kernels {
     use super::*;
