@@ -66,7 +66,7 @@ bench operation='':
 
 # The kernel suite on a GPU, then the kernels' speed; device=wgpu or vulkan where there is no NVIDIA one.
 test-gpu:
-    RLVER_TEST_DEVICE={{ gpu }} cargo test --release -p rlver-kernels --features {{ gpu }} --test kernels
+    RLVER_TEST_DEVICE={{ gpu }} cargo test --release -p rlver-kernels --features {{ gpu }} --lib --test kernels
     RLVER_TEST_DEVICE={{ gpu }} cargo bench -p rlver-kernels --features {{ gpu }} --bench table
 
 # Ours against torch and transformers, run by run in turn. `python` needs benches/peers/requirements.txt.

@@ -20,7 +20,10 @@
 //! The fused code exists twice. On Flex (the default CPU device) it is plain Rust over `gemm` and `rayon`, f32 only. With
 //! the cargo features `cuda`, `wgpu`, `vulkan` and `cpu` one CubeCL source runs on all of them, in f32, f16 and bf16 with
 //! f32 arithmetic; `linear`, `rms_norm`, `rotate` and `swiglu` take their references there. An element type that the
-//! device cannot compute in is refused, because some devices return garbage for it without a word.
+//! device cannot compute in is refused, because some devices return garbage for it without a word. In f16 and bf16
+//! attention and `linear_logprob` multiply on tensor cores where the device has them (`set_tensor_cores` switches them
+//! off); softmax weights and gradients of logits are then rounded to that type, sums stay f32. The feature `fusion` puts
+//! Burn's fusion layer between: the operations here stay as they are, plain ones around them are merged.
 //!
 //! Kernels know tensors, not language: nothing here has heard of tokens' meaning, dialogues or emotions.
 
@@ -31,6 +34,8 @@ pub mod cache;
 #[cfg(feature = "cubecl")]
 mod cube;
 mod error;
+#[cfg(feature = "cubecl")]
+mod fragment;
 pub mod gae;
 pub mod host;
 pub mod linear;
@@ -46,8 +51,12 @@ pub mod sample;
 mod segments;
 mod simd;
 mod spans;
+#[cfg(feature = "fusion")]
+mod specs;
 mod sum;
 pub mod swiglu;
+#[cfg(all(test, feature = "cubecl"))]
+mod tensor_cores;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,6 +73,13 @@ static REFERENCE: AtomicBool = AtomicBool::new(false);
 /// Makes every operation run its plain-Burn reference instead of its fused code (a debugging aid), process-wide.
 pub fn set_reference(on: bool) {
     REFERENCE.store(on, Ordering::Relaxed);
+}
+
+/// Whether half-precision products run on tensor cores where a device has them (they do unless told otherwise), process-wide:
+/// a debugging aid.
+#[cfg(feature = "cubecl")]
+pub fn set_tensor_cores(on: bool) {
+    fragment::allow(on);
 }
 
 /// Whether `tensor` can take the fused path: f32 on Flex; f32, f16 and bf16 on CubeCL's devices. Never while

@@ -9,12 +9,15 @@ use crate::adamw::AdamWStep;
 use crate::ppo::PpoLossConfig;
 use crate::sample::{SampleConfig, Stream};
 use crate::spans::{Slots, Spans};
+#[cfg(feature = "fusion")]
+use crate::specs;
 
 /// The operations with an implementation on every device. Methods named `*_forward` and `*_backward` run on the inner
 /// backend only.
-#[backend_extension(Cube: cfg(feature = "cubecl"), Flex, Autodiff)]
+#[backend_extension(Cube: cfg(feature = "cubecl"), Flex, Autodiff, Fusion: cfg(feature = "fusion"))]
 pub trait KernelOps: Backend {
     /// See [`crate::attention::attention`].
+    #[fusion(meta = specs::attention)]
     fn fused_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -22,6 +25,7 @@ pub trait KernelOps: Backend {
         segments: Segments,
     ) -> FloatTensor<Self>;
     /// Output `[tokens, heads, head_dim]` and log-sum-exp `[tokens, heads]`.
+    #[fusion(meta = specs::attention_forward)]
     fn attention_forward(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -29,6 +33,7 @@ pub trait KernelOps: Backend {
         segments: Segments,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
     /// Gradients of q, k and v.
+    #[fusion(meta = specs::attention_backward)]
     fn attention_backward(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
@@ -40,6 +45,7 @@ pub trait KernelOps: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
     /// Log-probability, entropy and log-sum-exp as the rows of `[3, n]`; see [`crate::logprob::linear_logprob`].
+    #[fusion(meta = specs::linear_logprob)]
     fn linear_logprob(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -49,6 +55,7 @@ pub trait KernelOps: Backend {
     ) -> FloatTensor<Self>;
     /// Gradients of hidden and weight; those not in `needed` come back empty.
     #[allow(clippy::too_many_arguments)]
+    #[fusion(meta = specs::linear_logprob_backward)]
     fn linear_logprob_backward(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -61,8 +68,10 @@ pub trait KernelOps: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// See [`crate::cache::write`].
+    #[fusion(meta = specs::cache_write)]
     fn cache_write(cache: FloatTensor<Self>, new: FloatTensor<Self>, slots: Slots) -> FloatTensor<Self>;
     /// See [`crate::cache::cached_attention`].
+    #[fusion(meta = specs::cached_attention)]
     fn cached_attention(
         q: FloatTensor<Self>,
         keys: FloatTensor<Self>,
@@ -73,6 +82,7 @@ pub trait KernelOps: Backend {
     /// Loss and metrics `[6]` of [`crate::ppo::ppo_loss`]. `has` says whether reference log-probabilities and
     /// importance weights are there; those that are not have length 1.
     #[allow(clippy::too_many_arguments)]
+    #[fusion(default)]
     fn ppo_loss(
         logprob: FloatTensor<Self>,
         entropy: FloatTensor<Self>,
@@ -88,6 +98,7 @@ pub trait KernelOps: Backend {
     }
     /// The same, and d loss/d logprob `[n]`.
     #[allow(clippy::too_many_arguments)]
+    #[fusion(meta = specs::ppo_loss)]
     fn ppo_loss_forward(
         logprob: FloatTensor<Self>,
         entropy: FloatTensor<Self>,
@@ -101,6 +112,7 @@ pub trait KernelOps: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// Loss and clipped tokens `[2]` of [`crate::ppo::value_loss`].
+    #[fusion(default)]
     fn value_loss(
         values: FloatTensor<Self>,
         old_values: FloatTensor<Self>,
@@ -111,6 +123,7 @@ pub trait KernelOps: Backend {
         Self::value_loss_forward(values, old_values, returns, weight, clip).0
     }
     /// The same, and d loss/d values `[n]`.
+    #[fusion(meta = specs::value_loss)]
     fn value_loss_forward(
         values: FloatTensor<Self>,
         old_values: FloatTensor<Self>,
@@ -120,6 +133,7 @@ pub trait KernelOps: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// Advantages and returns; see [`crate::gae::gae`].
+    #[fusion(meta = specs::gae)]
     fn gae(
         rewards: FloatTensor<Self>,
         values: FloatTensor<Self>,
@@ -129,6 +143,7 @@ pub trait KernelOps: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// Ids and log-probabilities; see [`crate::sample::sample`].
+    #[fusion(meta = specs::sample)]
     fn sample(
         logits: FloatTensor<Self>,
         config: SampleConfig,

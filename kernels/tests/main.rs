@@ -6,7 +6,10 @@ mod attention;
 mod blocks;
 mod common;
 mod fixtures;
+#[cfg(feature = "fusion")]
+mod fusion;
 mod gae;
+mod half;
 mod logprob;
 mod oracle;
 mod ppo;

@@ -2,10 +2,39 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::tile::{Pass, Tile, gather, gather_transposed, load_keys, load_queries, products};
+use super::plan::Plan;
+use super::tensor_backward;
+use super::tile::{Pass, Tile, gather, gather_transposed, load_rows, products};
 use crate::Segments;
 use crate::attention::problem::{Heads, Work};
 use crate::cube::{Limits, Numbers, arg, cube_count, dense, dense_as, dims, element, empty, part};
+use crate::fragment::Fragment;
+
+/// Log-sum-exp and D of the `valid` query rows from token `first` on.
+#[cube]
+pub(super) fn load_stats(
+    stats: &[f32],
+    target: &mut Shared<[f32]>,
+    first: usize,
+    valid: usize,
+    heads: usize,
+    head: usize,
+    #[comptime] rows: usize,
+) {
+    let mut r = UNIT_POS as usize;
+    while r < rows {
+        let mut log_sum = f32::new(0.0);
+        let mut delta = f32::new(0.0);
+        if r < valid {
+            let at = (first + r) * heads + head;
+            log_sum = stats[at];
+            delta = stats[stats.len() / 2 + at];
+        }
+        target[r] = log_sum;
+        target[rows + r] = delta;
+        r += CUBE_DIM as usize;
+    }
+}
 
 pub(crate) mod kernels {
     use super::*;
@@ -74,32 +103,6 @@ pub(crate) mod kernels {
         }
     }
 
-    /// Log-sum-exp and D of the `valid` query rows from token `first` on.
-    #[cube]
-    fn load_stats(
-        stats: &[f32],
-        target: &mut Shared<[f32]>,
-        first: usize,
-        valid: usize,
-        heads: usize,
-        head: usize,
-        #[comptime] rows: usize,
-    ) {
-        let mut r = UNIT_POS as usize;
-        while r < rows {
-            let mut log_sum = f32::new(0.0);
-            let mut delta = f32::new(0.0);
-            if r < valid {
-                let at = (first + r) * heads + head;
-                log_sum = stats[at];
-                delta = stats[stats.len() / 2 + at];
-            }
-            target[r] = log_sum;
-            target[rows + r] = delta;
-            r += CUBE_DIM as usize;
-        }
-    }
-
     /// dQ = scale·dS·K. Cube b works on item b / heads, head b % heads.
     #[cube(launch)]
     pub(crate) fn attention_backward_q<E: Float>(
@@ -141,8 +144,8 @@ pub(crate) mod kernels {
             let mut weights = Shared::<[f32]>::new_slice(comptime!(rows * keys));
             let mut slopes = Shared::<[f32]>::new_slice(comptime!(rows * keys));
             let mut stats_tile = Shared::<[f32]>::new_slice(comptime!(2 * rows));
-            load_queries::<E>(q, &mut q_tile, query, valid, heads, head, tile);
-            load_queries::<E>(grad, &mut grad_tile, query, valid, heads, head, tile);
+            load_rows::<E, f32>(q, &mut q_tile, query, valid, heads, head, rows, d, 1usize, ld);
+            load_rows::<E, f32>(grad, &mut grad_tile, query, valid, heads, head, rows, d, 1usize, ld);
             load_stats(stats, &mut stats_tile, query, valid, heads, head, rows);
             let mut sums = Array::<f32>::new(comptime!(mr * md));
             #[unroll(unroll)]
@@ -154,8 +157,8 @@ pub(crate) mod kernels {
             while start < to {
                 let count = (to - start).min(keys);
                 sync_cube();
-                load_keys::<E>(k, &mut k_tile, base + start, count, kv_heads, kv_head, tile);
-                load_keys::<E>(v, &mut v_tile, base + start, count, kv_heads, kv_head, tile);
+                load_rows::<E, f32>(k, &mut k_tile, base + start, count, kv_heads, kv_head, keys, d, 1usize, ld);
+                load_rows::<E, f32>(v, &mut v_tile, base + start, count, kv_heads, kv_head, keys, d, 1usize, ld);
                 sync_cube();
                 recompute(
                     &q_tile,
@@ -236,8 +239,8 @@ pub(crate) mod kernels {
             let mut weights = Shared::<[f32]>::new_slice(comptime!(rows * keys));
             let mut slopes = Shared::<[f32]>::new_slice(comptime!(rows * keys));
             let mut stats_tile = Shared::<[f32]>::new_slice(comptime!(2 * rows));
-            load_keys::<E>(k, &mut k_tile, key, count, kv_heads, kv_head, tile);
-            load_keys::<E>(v, &mut v_tile, key, count, kv_heads, kv_head, tile);
+            load_rows::<E, f32>(k, &mut k_tile, key, count, kv_heads, kv_head, keys, d, 1usize, ld);
+            load_rows::<E, f32>(v, &mut v_tile, key, count, kv_heads, kv_head, keys, d, 1usize, ld);
             let mut dk = Array::<f32>::new(comptime!(mk * md));
             let mut dv = Array::<f32>::new(comptime!(mk * md));
             #[unroll(unroll)]
@@ -253,8 +256,8 @@ pub(crate) mod kernels {
                     let valid = (to - start).min(rows);
                     let query = base + start;
                     sync_cube();
-                    load_queries::<E>(q, &mut q_tile, query, valid, heads, head, tile);
-                    load_queries::<E>(grad, &mut grad_tile, query, valid, heads, head, tile);
+                    load_rows::<E, f32>(q, &mut q_tile, query, valid, heads, head, rows, d, 1usize, ld);
+                    load_rows::<E, f32>(grad, &mut grad_tile, query, valid, heads, head, rows, d, 1usize, ld);
                     load_stats(stats, &mut stats_tile, query, valid, heads, head, rows);
                     sync_cube();
                     recompute(
@@ -325,48 +328,60 @@ pub(crate) fn backward(
             head_dim,
             element(dtype),
         );
-        let tile = Tile::choose(Pass::Query, head_dim, 1, limits).expect("checked: heads fit");
-        let work = Work::packed(segments, tile.rows);
-        let encoded = Numbers::i32(client, &Work::encode(&work));
-        kernels::attention_backward_q::launch(
-            client,
-            cube_count(client, work.len() * heads.heads),
-            CubeDim::new_1d(tile.units() as u32),
-            arg(&q),
-            arg(&k),
-            arg(&v),
-            arg(&grad),
-            arg(&stats),
-            encoded.arg(),
-            arg(&dq),
-            heads.scale(),
-            heads.heads as u32,
-            kv_heads as u32,
-            work.len() as u32,
-            tile,
-            element(dtype),
-        );
-        let tile = Tile::choose(Pass::Keys, head_dim, 1, limits).expect("checked: heads fit");
-        let work = Work::keys(segments, tile.keys);
-        let encoded = Numbers::i32(client, &Work::encode(&work));
-        kernels::attention_backward_kv::launch(
-            client,
-            cube_count(client, work.len() * kv_heads),
-            CubeDim::new_1d(tile.units() as u32),
-            arg(&q),
-            arg(&k),
-            arg(&v),
-            arg(&grad),
-            arg(&stats),
-            encoded.arg(),
-            arg(&dkv),
-            heads.scale(),
-            heads.heads as u32,
-            kv_heads as u32,
-            work.len() as u32,
-            tile,
-            element(dtype),
-        );
+        let fragment = Fragment::of(client, dtype);
+        let plan = |pass| fragment.and_then(|f| Plan::choose(pass, head_dim, limits, f));
+        if let Some(plan) = plan(Pass::Query) {
+            let work = Work::packed(segments, plan.rows);
+            tensor_backward::launch([&q, &k, &v, &grad, &stats], &work, &dq, heads, plan, true);
+        } else {
+            let tile = Tile::choose(Pass::Query, head_dim, 1, limits).expect("checked: heads fit");
+            let work = Work::packed(segments, tile.rows);
+            let encoded = Numbers::i32(client, &Work::encode(&work));
+            kernels::attention_backward_q::launch(
+                client,
+                cube_count(client, work.len() * heads.heads),
+                CubeDim::new_1d(tile.units() as u32),
+                arg(&q),
+                arg(&k),
+                arg(&v),
+                arg(&grad),
+                arg(&stats),
+                encoded.arg(),
+                arg(&dq),
+                heads.scale(),
+                heads.heads as u32,
+                kv_heads as u32,
+                work.len() as u32,
+                tile,
+                element(dtype),
+            );
+        }
+        if let Some(plan) = plan(Pass::Keys) {
+            let work = Work::keys(segments, plan.keys);
+            tensor_backward::launch([&q, &k, &v, &grad, &stats], &work, &dkv, heads, plan, false);
+        } else {
+            let tile = Tile::choose(Pass::Keys, head_dim, 1, limits).expect("checked: heads fit");
+            let work = Work::keys(segments, tile.keys);
+            let encoded = Numbers::i32(client, &Work::encode(&work));
+            kernels::attention_backward_kv::launch(
+                client,
+                cube_count(client, work.len() * kv_heads),
+                CubeDim::new_1d(tile.units() as u32),
+                arg(&q),
+                arg(&k),
+                arg(&v),
+                arg(&grad),
+                arg(&stats),
+                encoded.arg(),
+                arg(&dkv),
+                heads.scale(),
+                heads.heads as u32,
+                kv_heads as u32,
+                work.len() as u32,
+                tile,
+                element(dtype),
+            );
+        }
     }
     let (dk, dv) = (part(dkv.clone(), 0..tokens), part(dkv, tokens..2 * tokens));
     (dq, dk, dv)

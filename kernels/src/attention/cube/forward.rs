@@ -2,14 +2,17 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::tile::{Pass, Tile, gather, load_keys, load_queries, products};
+use super::plan::Plan;
+use super::tensor_forward;
+use super::tile::{Pass, Tile, gather, load_rows, products};
 use crate::Segments;
 use crate::attention::problem::{Heads, Work};
 use crate::cache::Spans;
 use crate::cube::{Limits, Numbers, arg, cube_count, dense, dense_as, dims, element, empty};
+use crate::fragment::Fragment;
 
 /// Score of a key that must not be seen. WGSL has no infinities.
-const UNSEEN: f32 = -1e30;
+pub(super) const UNSEEN: f32 = -1e30;
 
 pub(crate) mod kernels {
     use super::*;
@@ -58,7 +61,7 @@ pub(crate) mod kernels {
             let mut total = Shared::<[f32]>::new_slice(rows);
             let mut shrink = Shared::<[f32]>::new_slice(rows);
 
-            load_queries::<E>(q, &mut q_tile, query, valid, heads, head, tile);
+            load_rows::<E, f32>(q, &mut q_tile, query, valid, heads, head, rows, d, pack, ld);
             let mut r = UNIT_POS as usize;
             while r < rows {
                 top[r] = f32::new(UNSEEN);
@@ -77,8 +80,8 @@ pub(crate) mod kernels {
             while start < to {
                 let count = (to - start).min(keys);
                 sync_cube();
-                load_keys::<E>(k, &mut k_tile, base + start, count, kv_heads, kv_head, tile);
-                load_keys::<E>(v, &mut v_tile, base + start, count, kv_heads, kv_head, tile);
+                load_rows::<E, f32>(k, &mut k_tile, base + start, count, kv_heads, kv_head, keys, d, 1usize, ld);
+                load_rows::<E, f32>(v, &mut v_tile, base + start, count, kv_heads, kv_head, keys, d, 1usize, ld);
                 sync_cube();
                 let mut patch = Array::<f32>::new(comptime!(mr * mk));
                 products(&q_tile, &k_tile, &mut patch, tile);
@@ -209,8 +212,14 @@ pub(crate) fn forward(q: CubeTensor, k: CubeTensor, v: CubeTensor, segments: &Se
     let out = empty(&q, [tokens, heads.heads, head_dim], dtype);
     let lse = empty(&q, [tokens, heads.heads], DType::F32);
     if tokens > 0 {
-        let tile = Tile::choose(Pass::Forward, head_dim, 1, Limits::of(&q.client)).expect("checked: heads fit");
-        launch([&q, &k, &v], &Work::packed(segments, tile.rows), &out, &lse, heads, tile);
+        let limits = Limits::of(&q.client);
+        let plan = Fragment::of(&q.client, dtype).and_then(|f| Plan::choose(Pass::Forward, head_dim, limits, f));
+        if let Some(plan) = plan {
+            tensor_forward::launch([&q, &k, &v], &Work::packed(segments, plan.rows), &out, &lse, heads, plan);
+        } else {
+            let tile = Tile::choose(Pass::Forward, head_dim, 1, limits).expect("checked: heads fit");
+            launch([&q, &k, &v], &Work::packed(segments, tile.rows), &out, &lse, heads, tile);
+        }
     }
     (out, lse)
 }

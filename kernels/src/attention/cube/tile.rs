@@ -51,29 +51,38 @@ impl Tile {
             let t = tile(8.max(pack.next_power_of_two()), 8, limits.narrow_units(), 1, false);
             return (t.floats(pass) <= limits.shared).then_some(t);
         }
-        let sizes: &[(usize, usize)] = if pack > 1 {
+        // Rows, keys, and the units along each. Chosen so that no unit spills registers (`RESOURCES.md`).
+        type Cut = (usize, usize, usize, usize);
+        let cuts: &[Cut] = if pack > 1 {
             // Few rows at a time: spend shared memory on keys.
             &[
-                (8, 64),
-                (8, 32),
-                (8, 16),
-                (8, 8),
-                (16, 64),
-                (16, 32),
-                (16, 16),
-                (32, 32),
-                (32, 16),
-                (32, 8),
-                (64, 32),
-                (64, 8),
+                (8, 64, 8, 8),
+                (8, 32, 8, 8),
+                (8, 16, 8, 16),
+                (8, 16, 8, 8),
+                (8, 8, 8, 8),
+                (16, 64, 8, 8),
+                (16, 32, 8, 8),
+                (16, 16, 8, 8),
+                (32, 32, 8, 8),
+                (32, 16, 8, 8),
+                (32, 8, 8, 8),
+                (64, 32, 8, 8),
+                (64, 8, 8, 8),
             ]
+        } else if pass == Pass::Keys {
+            &[(16, 32, 8, 8), (32, 16, 8, 16), (32, 16, 8, 8), (16, 16, 8, 8), (16, 8, 8, 8), (8, 8, 8, 8)]
         } else {
-            &[(64, 32), (32, 32), (32, 16), (16, 16), (16, 8), (8, 8)]
+            &[(64, 32, 8, 8), (32, 32, 16, 8), (32, 16, 8, 8), (16, 16, 8, 8), (16, 8, 8, 8), (8, 8, 8, 8)]
         };
-        let fits = |t: &Tile| t.rows >= pack && t.floats(pass) <= limits.shared;
-        sizes
-            .iter()
-            .map(|&(rows, keys)| tile(rows, keys, 8, 8, true))
+        let fits = |t: &Tile| {
+            t.rows >= pack
+                && t.floats(pass) <= limits.shared
+                && t.units() <= limits.units
+                && head_dim.is_multiple_of(t.key_units)
+        };
+        cuts.iter()
+            .map(|&(rows, keys, row_units, key_units)| tile(rows, keys, row_units, key_units, true))
             .find(|t| fits(t) && t.accumulators(pass) <= ACCUMULATORS)
             // The widest heads: fewer rows, and as many accumulators as still fit without spilling.
             .or_else(|| Some(tile(4, 8, 4, 8, true)).filter(fits))
@@ -105,53 +114,28 @@ impl Tile {
     }
 }
 
-/// Copies head `head` of the `valid` query rows from token `first` on into shared memory; the other rows become 0.
+/// Copies head `head` of the `valid` rows from token `first` on into shared memory, `ld` apart; the other rows become 0.
+/// Where heads are packed, `pack` of them are the rows of a token.
 #[cube]
-pub(super) fn load_queries<E: Float>(
+pub(super) fn load_rows<E: Float, T: Float>(
     source: &[E],
-    target: &mut Shared<[f32]>,
+    target: &mut Shared<[T]>,
     first: usize,
     valid: usize,
     heads: usize,
     head: usize,
-    #[comptime] tile: Tile,
+    #[comptime] rows: usize,
+    #[comptime] head_dim: usize,
+    #[comptime] pack: usize,
+    #[comptime] ld: usize,
 ) {
-    let d = comptime!(tile.head_dim);
-    let ld = comptime!(tile.head_dim + 1);
-    let pack = comptime!(tile.pack);
     let mut i = UNIT_POS as usize;
-    while i < comptime!(tile.rows * tile.head_dim) {
-        let row = i / d;
-        let column = i % d;
-        let mut value = f32::new(0.0);
+    while i < comptime!(rows * head_dim) {
+        let row = i / head_dim;
+        let column = i % head_dim;
+        let mut value = T::new(0.0);
         if row < valid {
-            value = f32::cast_from(source[((first + row / pack) * heads + head + row % pack) * d + column]);
-        }
-        target[row * ld + column] = value;
-        i += CUBE_DIM as usize;
-    }
-}
-
-/// Copies head `head` of the `valid` keys (or values) from row `first` on into shared memory; the others become 0.
-#[cube]
-pub(super) fn load_keys<E: Float>(
-    source: &[E],
-    target: &mut Shared<[f32]>,
-    first: usize,
-    valid: usize,
-    heads: usize,
-    head: usize,
-    #[comptime] tile: Tile,
-) {
-    let d = comptime!(tile.head_dim);
-    let ld = comptime!(tile.head_dim + 1);
-    let mut i = UNIT_POS as usize;
-    while i < comptime!(tile.keys * tile.head_dim) {
-        let row = i / d;
-        let column = i % d;
-        let mut value = f32::new(0.0);
-        if row < valid {
-            value = f32::cast_from(source[((first + row) * heads + head) * d + column]);
+            value = T::cast_from(source[((first + row / pack) * heads + head + row % pack) * head_dim + column]);
         }
         target[row * ld + column] = value;
         i += CUBE_DIM as usize;

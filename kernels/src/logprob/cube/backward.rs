@@ -3,7 +3,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::product::{Grid, Left, logits, multiply_add};
+use super::tensor;
 use crate::cube::{Limits, arg, cast, cube_count, dims, element, empty, zeros};
+use crate::fragment::Fragment;
 
 /// Numbers of the scratch buffer that holds gradients of logits: 64 MiB.
 const SCRATCH: usize = 16 << 20;
@@ -104,46 +106,72 @@ pub(crate) fn backward(
     let dhidden = zeros(hidden, [keep(need_hidden, n), width], DType::F32);
     let dweight = zeros(weight, [keep(need_weight, weight_rows), width], DType::F32);
     let client = &hidden.client;
-    let grid = Grid::choose(Limits::of(client));
+    let limits = Limits::of(client);
+    let tensor = Fragment::of(client, hidden.dtype).and_then(|fragment| Grid::on_tensor_cores(limits, fragment));
+    let grid = tensor.unwrap_or_else(|| Grid::choose(limits));
     let block = BLOCK.min(n);
     if n > 0 && (need_hidden || need_weight) {
         let chunk = (SCRATCH / block).min(CHUNK).min(vocabulary);
-        let dz = empty(hidden, [block, chunk], DType::F32);
+        let dz = empty(hidden, [block, chunk], if tensor.is_some() { hidden.dtype } else { DType::F32 });
+        let scale = tensor.map(|_| tensor::gradient_scale(grad));
         let inverse_temperature = 1.0 / temperature;
         for row in (0..n).step_by(block) {
             let rows = block.min(n - row);
             for column in (0..vocabulary).step_by(chunk) {
                 let columns = chunk.min(vocabulary - column);
-                kernels::logprob_slopes::launch(
-                    client,
-                    cube_count(client, rows.div_ceil(grid.rows) * columns.div_ceil(grid.columns)),
-                    CubeDim::new_1d(grid.units() as u32),
-                    arg(hidden),
-                    arg(weight),
-                    arg(targets),
-                    arg(out),
-                    arg(grad),
-                    arg(&dz),
-                    inverse_temperature,
-                    width as u32,
-                    row as u32,
-                    rows as u32,
-                    column as u32,
-                    columns as u32,
-                    grid,
-                    element(hidden.dtype),
-                );
+                if let Some(scale) = &scale {
+                    tensor::kernels::logprob_slopes_tensor::launch(
+                        client,
+                        cube_count(client, rows.div_ceil(grid.rows) * columns.div_ceil(grid.columns)),
+                        CubeDim::new_1d(grid.units() as u32),
+                        arg(hidden),
+                        arg(weight),
+                        arg(targets),
+                        arg(out),
+                        arg(grad),
+                        arg(scale),
+                        arg(&dz),
+                        inverse_temperature,
+                        width as u32,
+                        row as u32,
+                        rows as u32,
+                        column as u32,
+                        columns as u32,
+                        grid,
+                        element(hidden.dtype),
+                    );
+                } else {
+                    kernels::logprob_slopes::launch(
+                        client,
+                        cube_count(client, rows.div_ceil(grid.rows) * columns.div_ceil(grid.columns)),
+                        CubeDim::new_1d(grid.units() as u32),
+                        arg(hidden),
+                        arg(weight),
+                        arg(targets),
+                        arg(out),
+                        arg(grad),
+                        arg(&dz),
+                        inverse_temperature,
+                        width as u32,
+                        row as u32,
+                        rows as u32,
+                        column as u32,
+                        columns as u32,
+                        grid,
+                        element(hidden.dtype),
+                    );
+                }
+                let multiply = |left, b, target, shape| match &scale {
+                    Some(scale) => tensor::multiply_add(left, b, target, shape, (inverse_temperature, scale), grid),
+                    None => multiply_add(left, b, target, shape, inverse_temperature, true, grid),
+                };
                 if need_hidden {
                     let left = Left { tensor: &dz, stride: columns, transposed: false };
-                    let target = (&dhidden, row * width);
-                    let shape = [rows, width, columns];
-                    multiply_add(left, (weight, column * width), target, shape, inverse_temperature, true, grid);
+                    multiply(left, (weight, column * width), (&dhidden, row * width), [rows, width, columns]);
                 }
                 if need_weight {
                     let left = Left { tensor: &dz, stride: columns, transposed: true };
-                    let target = (&dweight, column * width);
-                    let shape = [columns, width, rows];
-                    multiply_add(left, (hidden, row * width), target, shape, inverse_temperature, true, grid);
+                    multiply(left, (hidden, row * width), (&dweight, column * width), [columns, width, rows]);
                 }
             }
         }

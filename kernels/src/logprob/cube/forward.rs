@@ -3,7 +3,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::product::{Grid, logits};
+use super::tensor::tensor_logits;
 use crate::cube::{Limits, arg, cube_count, dims, element, empty};
+use crate::fragment::{ALIGNMENT, Fragment};
 
 /// Logit of a column beyond the vocabulary. WGSL has no infinities.
 const ABSENT: f32 = -1e30;
@@ -31,7 +33,7 @@ pub(crate) mod kernels {
         let (ru, cu) = comptime!((grid.row_units, grid.column_units));
         let (mr, mc) = comptime!((rows / ru, columns / cu));
         // A row's columns are swept by several units where there are more units than rows.
-        let parts = comptime!((grid.units() / grid.rows).max(1));
+        let parts = comptime!(grid.parts());
         let sweep = comptime!(columns / parts);
         let n = targets.len();
         let vocabulary = vocabulary as usize;
@@ -44,9 +46,8 @@ pub(crate) mod kernels {
             let mut column = split * share * columns;
             let end = ((split + 1) * share * columns).min(vocabulary);
 
-            let mut left = Shared::<[f32]>::new_slice(comptime!((rows + 1) * grid.depth));
-            let mut right = Shared::<[f32]>::new_slice(comptime!((columns + 1) * grid.depth));
-            let mut z_tile = Shared::<[f32]>::new_slice(comptime!(rows * (columns + 1)));
+            let lz = comptime!(grid.ld());
+            let mut z_tile = Shared::<[f32]>::new_aligned_slice(comptime!(rows * lz), ALIGNMENT);
             let mut top = Shared::<[f32]>::new_slice(comptime!(rows * parts));
             let mut total = Shared::<[f32]>::new_slice(comptime!(rows * parts));
             let mut weighted = Shared::<[f32]>::new_slice(comptime!(rows * parts));
@@ -59,30 +60,44 @@ pub(crate) mod kernels {
                 target[s] = f32::new(0.0);
                 s += CUBE_DIM as usize;
             }
-            let r0 = UNIT_POS as usize / cu;
-            let c0 = UNIT_POS as usize % cu;
-            let mut patch = Array::<f32>::new(comptime!(mr * mc));
             while column < end {
-                logits::<E>(
-                    hidden,
-                    weight,
-                    &mut left,
-                    &mut right,
-                    &mut patch,
-                    row,
-                    n,
-                    column,
-                    end,
-                    width as usize,
-                    grid,
-                );
-                #[unroll(unroll)]
-                for i in 0..mr {
+                if comptime!(grid.fragment.is_some()) {
+                    tensor_logits::<E>(hidden, weight, &mut z_tile, row, n, column, end, width as usize, grid);
+                    let mut i = UNIT_POS as usize;
+                    while i < comptime!(rows * columns) {
+                        let c = i % columns;
+                        let at = i / columns * lz + c;
+                        let z = z_tile[at] * inverse_temperature;
+                        z_tile[at] = select(column + c < end, z, f32::new(ABSENT));
+                        i += CUBE_DIM as usize;
+                    }
+                } else {
+                    let mut left = Shared::<[f32]>::new_slice(comptime!((rows + 1) * grid.depth));
+                    let mut right = Shared::<[f32]>::new_slice(comptime!((columns + 1) * grid.depth));
+                    let mut patch = Array::<f32>::new(comptime!(mr * mc));
+                    logits::<E>(
+                        hidden,
+                        weight,
+                        &mut left,
+                        &mut right,
+                        &mut patch,
+                        row,
+                        n,
+                        column,
+                        end,
+                        width as usize,
+                        grid,
+                    );
+                    let r0 = UNIT_POS as usize / cu;
+                    let c0 = UNIT_POS as usize % cu;
                     #[unroll(unroll)]
-                    for j in 0..mc {
-                        let (r, c) = (r0 + i * ru, c0 + j * cu);
-                        let z = patch[i * mc + j] * inverse_temperature;
-                        z_tile[r * comptime!(columns + 1) + c] = select(column + c < end, z, f32::new(ABSENT));
+                    for i in 0..mr {
+                        #[unroll(unroll)]
+                        for j in 0..mc {
+                            let (r, c) = (r0 + i * ru, c0 + j * cu);
+                            let z = patch[i * mc + j] * inverse_temperature;
+                            z_tile[r * lz + c] = select(column + c < end, z, f32::new(ABSENT));
+                        }
                     }
                 }
                 sync_cube();
@@ -90,7 +105,7 @@ pub(crate) mod kernels {
                 while s < comptime!(rows * parts) {
                     let r = s % rows;
                     let from = s / rows * sweep;
-                    let at = r * comptime!(columns + 1) + from;
+                    let at = r * lz + from;
                     let old = top[s];
                     let mut new = old;
                     for c in 0..sweep {
@@ -208,7 +223,10 @@ pub(crate) fn forward(
         return out;
     }
     let client = &hidden.client;
-    let grid = Grid::choose(Limits::of(client));
+    let limits = Limits::of(client);
+    let grid = Fragment::of(client, hidden.dtype)
+        .and_then(|fragment| Grid::on_tensor_cores(limits, fragment))
+        .unwrap_or_else(|| Grid::choose(limits));
     let blocks = n.div_ceil(grid.rows);
     let splits = splits(blocks, vocabulary.div_ceil(grid.columns), grid);
     let partial = empty(hidden, [splits, 4, n], DType::F32);

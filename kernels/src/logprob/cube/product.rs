@@ -5,6 +5,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use crate::cube::{Limits, arg, cube_count, element};
+use crate::fragment::{FLOAT_PAD, Fragment, HALF_PAD, Operand, Product};
 
 /// How a cube cuts a product. Known when the kernel is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,8 @@ pub(crate) struct Grid {
     pub(crate) column_units: usize,
     /// Whether a unit's patch is unrolled into registers.
     pub(crate) unroll: bool,
+    /// What tensor cores multiply, where they do; units then share the result out by planes.
+    pub(crate) fragment: Option<Fragment>,
 }
 
 impl Grid {
@@ -33,17 +36,73 @@ impl Grid {
             row_units,
             column_units,
             unroll,
+            fragment: None,
         };
         match limits.units {
-            256.. => grid(64, 64, 16, 16, 16, true),
+            128.. => grid(64, 64, 16, 8, 16, true),
             64.. => grid(32, 32, 16, 8, 8, true),
             _ => grid(16, 32, 32, limits.narrow_units(), 1, false),
         }
     }
 
+    /// The grid for tensor cores, or `None` where fragments or planes do not divide it evenly.
+    pub(crate) fn on_tensor_cores(limits: Limits, fragment: Fragment) -> Option<Grid> {
+        // Depth, and units along rows and columns. Neither spills registers (`RESOURCES.md`).
+        [(64, 16, 16), (16, 8, 16)]
+            .into_iter()
+            .map(|(depth, row_units, column_units)| Grid {
+                rows: 64,
+                columns: 64,
+                depth,
+                row_units,
+                column_units,
+                unroll: true,
+                fragment: Some(fragment),
+            })
+            .find(|grid| {
+                grid.units() <= limits.units
+                    && grid.units().is_multiple_of(fragment.plane)
+                    && grid.product([true, true]).whole()
+                    && grid.product([false, false]).whole()
+                    && grid.bytes() <= limits.shared * size_of::<f32>()
+            })
+    }
+
     /// Units of a cube.
     pub(crate) fn units(&self) -> usize {
         self.row_units * self.column_units
+    }
+
+    /// Distance of rows of the result in shared memory.
+    pub(crate) fn ld(&self) -> usize {
+        self.columns + if self.fragment.is_some() { FLOAT_PAD } else { 1 }
+    }
+
+    /// Units that share a row of logits.
+    pub(super) fn parts(&self) -> usize {
+        (self.units() / self.rows).max(1)
+    }
+
+    /// The product on tensor cores, of operands whose lines in shared memory run along the depth or across it.
+    pub(super) fn product(&self, along: [bool; 2]) -> Product {
+        let fragment = self.fragment.expect("asked on the way to tensor cores");
+        let operand =
+            |along: bool, lines: usize| Operand { ld: HALF_PAD + if along { self.depth } else { lines }, along };
+        Product {
+            rows: self.rows,
+            columns: self.columns,
+            depth: self.depth,
+            left: operand(along[0], self.rows),
+            right: operand(along[1], self.columns),
+            planes: self.units() / fragment.plane,
+            fragment,
+        }
+    }
+
+    /// Shared memory of the kernel on tensor cores that needs most.
+    fn bytes(&self) -> usize {
+        let halves = (self.rows + self.columns) * (self.depth + HALF_PAD);
+        halves * 2 + self.rows * self.ld() * 4 + 4 * self.rows * self.parts() * 4
     }
 }
 
