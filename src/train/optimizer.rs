@@ -1,7 +1,7 @@
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use rlver_kernels::adamw::{AdamWStep, Updated, adamw};
 use rlver_kernels::ordered_sum;
-use rlver_models::qwen2::{Parameter, Qwen2, Slot};
+use rlver_models::qwen2::{Parameter, Qwen2, Slot, placeholder};
 
 use crate::recipe::OptimizerSection;
 
@@ -116,8 +116,8 @@ impl AdamW {
                 index += 1;
                 return;
             };
-            let empty = Tensor::zeros([0], &gradient.device());
-            let (first, second) = std::mem::replace(&mut moments[index], (empty.clone(), empty));
+            let gap = placeholder(&gradient.device());
+            let (first, second) = std::mem::replace(&mut moments[index], (gap.clone(), gap));
             let change = |weight: Tensor<1>| {
                 let updated = adamw(Updated { weight, first, second }, gradient, step)
                     .expect("a gradient and moments have the shape of their parameter");

@@ -9,4 +9,4 @@ mod parameters;
 pub use config::{Qwen2Config, Qwen2Shape};
 pub use model::Qwen2;
 pub use packed::Packed;
-pub use parameters::{HeadKind, Parameter, Slot};
+pub use parameters::{HeadKind, Parameter, Slot, placeholder};

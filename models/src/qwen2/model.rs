@@ -9,7 +9,7 @@ use rlver_kernels::rotary::{RotaryTable, rotate};
 use rlver_kernels::swiglu::swiglu;
 use rlver_kernels::{Segments, ShapeError};
 
-use super::parameters::{EMBEDDING, shapes};
+use super::parameters::{EMBEDDING, placeholder, shapes};
 use super::{HeadKind, Packed, Parameter, Qwen2Config, Slot};
 use crate::ModelError;
 use crate::generate::KvCache;
@@ -62,8 +62,8 @@ enum Memory<'a> {
 impl Qwen2 {
     /// A network whose parameters are still empty; every one must be set through [`Qwen2::visit`].
     pub(crate) fn skeleton(config: Qwen2Config, head: HeadKind, device: &Device) -> Qwen2 {
-        let vector = || Tensor::<1>::zeros([0], device);
-        let matrix = || Tensor::<2>::zeros([0, 0], device);
+        let vector = || placeholder::<1>(device);
+        let matrix = || placeholder::<2>(device);
         let projection = || Projection { weight: matrix(), bias: config.attention_bias.then(vector) };
         let layers = (0..config.num_hidden_layers)
             .map(|_| Block {

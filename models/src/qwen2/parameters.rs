@@ -2,6 +2,12 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use super::Qwen2Config;
 
+/// A tensor without numbers, to leave where one is taken out. Not `zeros`: Burn's fusion layer (0.22.1) runs that as one
+/// kernel with operations on tensors of shape `[1]`, which then compute nothing and hold whatever was in memory.
+pub fn placeholder<const D: usize>(device: &Device) -> Tensor<D> {
+    Tensor::from_data(TensorData::new(Vec::<f32>::new(), [0; D]), device)
+}
+
 /// What sits on top of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
@@ -52,12 +58,12 @@ impl Slot<'_> {
     pub fn map(&mut self, vector: impl FnOnce(Tensor<1>) -> Tensor<1>, matrix: impl FnOnce(Tensor<2>) -> Tensor<2>) {
         match self {
             Slot::Vector(t) => {
-                let empty = Tensor::zeros([0], &t.device());
-                **t = vector(std::mem::replace(*t, empty));
+                let gap = placeholder(&t.device());
+                **t = vector(std::mem::replace(*t, gap));
             }
             Slot::Matrix(t) => {
-                let empty = Tensor::zeros([0, 0], &t.device());
-                **t = matrix(std::mem::replace(*t, empty));
+                let gap = placeholder(&t.device());
+                **t = matrix(std::mem::replace(*t, gap));
             }
         }
     }
