@@ -14,6 +14,8 @@
 //! - `rules::shaping`: a KL penalty in the reward was silently ignored by every estimator that compares whole dialogues.
 //! - `kernels`, unit tests of `simd`: a product of one row, of few numbers, or of great depth took another path in the matrix
 //!   library, so that sampled log-probabilities differed from the trainer's (`rules::sampling`, rule 6).
+//! - `parity::adamw`, `wgpu` in a build with `fusion`: beside an empty tensor made by `zeros`, Burn's fusion layer computed nothing for
+//!   tensors of one number, so that the moments of such a parameter were whatever had been in memory.
 //! - `judge::attacks`, `Debris`: policies trained against the calibrated user put the chat template's marks, broken characters and
 //!   Chinese ones in English talk into their replies, and it did not mind.
 //! - `rules::shaping`: `gae-rlver` was given action tokens only, so that it computed the same as `gae`.
