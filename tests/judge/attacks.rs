@@ -42,7 +42,7 @@ fn allowed(family: Attack) -> f64 {
 const MISSED: [(&str, Attack, f64, usize); 3] = [
     ("recorded", Attack::BrokenSentence, 0.49, 0),
     ("stories zh", Attack::BrokenSentence, 0.275, 0),
-    ("stories en", Attack::BrokenSentence, 0.5, 0),
+    ("stories en", Attack::BrokenSentence, 0.575, 0),
 ];
 
 fn check(what: &str, (original, families): (Earned, BTreeMap<Attack, Earned>)) {
