@@ -13,16 +13,17 @@ pub fn ordered_sum(values: Tensor<1>) -> Tensor<1> {
     if crate::is_flex(&values.device().without_autodiff()) {
         return values.sum();
     }
+    let (device, dtype) = (values.device(), values.dtype());
+    let zeros = |n: usize| Tensor::<1>::zeros([n], (&device, dtype));
     let mut values = values;
     loop {
         let [n] = values.dims();
         if n <= ROW {
-            return if n == 0 { Tensor::zeros([1], &values.device()) } else { values.sum_dim(0) };
+            return if n == 0 { zeros(1) } else { values.sum_dim(0) };
         }
         let rows = n.div_ceil(ROW);
         if rows * ROW > n {
-            let padding = Tensor::zeros([rows * ROW - n], &values.device());
-            values = Tensor::cat(vec![values, padding], 0);
+            values = Tensor::cat(vec![values, zeros(rows * ROW - n)], 0);
         }
         values = values.reshape([rows, ROW]).sum_dim(1).reshape([rows]);
     }

@@ -1,8 +1,9 @@
 //! Sums that a run's bytes depend on.
 
+use burn::tensor::Tensor;
 use rlver_kernels::ordered_sum;
 
-use crate::common::{error, leaf, read, values, wide};
+use crate::common::{error, half_types, leaf, plain_device, read, values, wide};
 
 #[test]
 fn a_sum_has_the_same_bits_every_time_and_is_right() {
@@ -14,6 +15,17 @@ fn a_sum_has_the_same_bits_every_time_and_is_right() {
         for _ in 0..20 {
             let again = read(&ordered_sum(numbers.clone()));
             assert_eq!((again.len(), again[0].to_bits()), (1, first[0].to_bits()), "{n}");
+        }
+    }
+}
+
+#[test]
+fn half_precision_stays_what_it_is() {
+    for dtype in half_types() {
+        for n in [0, 320] {
+            let ones = Tensor::<1>::ones([n], (&plain_device(), dtype));
+            let sum = ordered_sum(ones);
+            assert_eq!((sum.dtype(), read(&sum)), (dtype, vec![n as f32]), "{n}");
         }
     }
 }

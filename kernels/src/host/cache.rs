@@ -210,14 +210,15 @@ impl KeyValueCache {
     }
 
     /// Attention `[rows, heads, head_dim]` of one token in every row, queries `[rows, heads, head_dim]`, each against the first
-    /// `lengths[row]` positions.
+    /// `lengths[row]` positions, of which those never written count as zeros.
     ///
     /// # Panics
-    /// When a length is zero or beyond what was written, or the heads are no multiple of the key/value heads.
+    /// When a length is zero or beyond the capacity, or the heads are no multiple of the key/value heads.
     pub fn attend(&mut self, layer: usize, q: &[f32], heads: usize, lengths: &[usize]) -> Vec<f32> {
         let stride = heads * self.cache.extent.head_dim;
         assert_eq!(q.len(), lengths.len() * stride, "queries of one token per row");
         assert!(heads.is_multiple_of(self.cache.kv_heads), "heads come in groups");
+        assert!(lengths.iter().all(|n| *n <= self.cache.extent.capacity), "a length is beyond the cache");
         let token = |(row, length): (usize, &usize)| Token { row, position: length.checked_sub(1).expect("not empty") };
         let tokens: Vec<Token> = lengths.iter().enumerate().map(token).collect();
         let mut out = vec![0.0; q.len()];

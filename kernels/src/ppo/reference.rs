@@ -1,5 +1,7 @@
 use burn::tensor::Tensor;
 
+use crate::ordered_sum;
+
 use super::{ActionTokens, KlPenalty, PpoLoss, PpoLossConfig, ValueLoss};
 
 /// [`super::ppo_loss`] in plain Burn operations.
@@ -42,10 +44,11 @@ pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, c
         };
         total = total + kl * config.kl_coef;
     }
-    let loss = (total.mask_fill(masked.clone(), 0.0) * tokens.weight.clone()).sum();
+    let loss = ordered_sum(total.mask_fill(masked.clone(), 0.0) * tokens.weight.clone());
     let k3 = ratio.clone() - 1.0 - log_ratio.clone();
     let largest = if masked.dims()[0] == 0 { Tensor::zeros_like(&loss) } else { ratio.mask_fill(masked, 0.0).max() };
-    let sums = [is_clipped.float().sum(), is_lower.sum(), log_ratio.neg().sum(), k3.sum(), largest];
+    let [clipped, lower, kl, k3] = [is_clipped.float(), is_lower, log_ratio.neg(), k3].map(ordered_sum);
+    let sums = [clipped, lower, kl, k3, largest];
     PpoLoss { loss, sums: Tensor::cat(sums.to_vec(), 0).detach() }
 }
 
@@ -73,6 +76,6 @@ pub fn value_loss(
         }
     };
     let masked = weight.clone().equal_elem(0.0);
-    let loss = (worse.mask_fill(masked.clone(), 0.0) * weight * 0.5).sum();
-    ValueLoss { loss, clipped: clipped.mask_fill(masked, 0.0).sum().detach() }
+    let loss = ordered_sum(worse.mask_fill(masked.clone(), 0.0) * weight * 0.5);
+    ValueLoss { loss, clipped: ordered_sum(clipped.mask_fill(masked, 0.0)).detach() }
 }

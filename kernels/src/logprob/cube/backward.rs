@@ -7,7 +7,7 @@ use super::tensor;
 use crate::cube::{Limits, arg, cast, cube_count, dims, element, empty, zeros};
 use crate::fragment::Fragment;
 
-/// Numbers of the scratch buffer that holds gradients of logits: 64 MiB.
+/// Numbers of the scratch buffer that holds gradients of logits: 64 MiB in f32.
 const SCRATCH: usize = 16 << 20;
 /// Hidden rows whose logits are in the scratch buffer at once.
 const BLOCK: usize = 4096;

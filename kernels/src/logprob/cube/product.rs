@@ -47,7 +47,7 @@ impl Grid {
 
     /// The grid for tensor cores, or `None` where fragments or planes do not divide it evenly.
     pub(crate) fn on_tensor_cores(limits: Limits, fragment: Fragment) -> Option<Grid> {
-        // Depth, and units along rows and columns. Neither spills registers (`RESOURCES.md`).
+        // Depth, and units along rows and columns. The first spills no registers (`RESOURCES.md`).
         [(64, 16, 16), (16, 8, 16)]
             .into_iter()
             .map(|(depth, row_units, column_units)| Grid {
