@@ -3,7 +3,7 @@
 //! Burn sums whole tensors on GPUs with atomic additions, which land in the order in which threads happen to finish: the
 //! same numbers give another last digit every time, and a training run that depends on it cannot be repeated.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 /// Numbers added up by one thread.
 const ROW: usize = 256;
@@ -14,7 +14,11 @@ pub fn ordered_sum(values: Tensor<1>) -> Tensor<1> {
         return values.sum();
     }
     let (device, dtype) = (values.device(), values.dtype());
-    let zeros = |n: usize| Tensor::<1>::zeros([n], (&device, dtype));
+    // Not `Tensor::zeros`: beside an empty tensor Burn's fusion layer (0.22.1) fills nothing of shape `[1]`.
+    let zeros = |n: usize| {
+        let data = TensorData::new(vec![0f32; n], [n]).convert_dtype(dtype);
+        Tensor::<1>::from_data(data, (&device, dtype))
+    };
     let mut values = values;
     loop {
         let [n] = values.dims();

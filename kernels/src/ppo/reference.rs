@@ -46,7 +46,7 @@ pub fn ppo_loss(logprob: Tensor<1>, entropy: Tensor<1>, tokens: &ActionTokens, c
     }
     let loss = ordered_sum(total.mask_fill(masked.clone(), 0.0) * tokens.weight.clone());
     let k3 = ratio.clone() - 1.0 - log_ratio.clone();
-    let largest = if masked.dims()[0] == 0 { Tensor::zeros_like(&loss) } else { ratio.mask_fill(masked, 0.0).max() };
+    let largest = if masked.dims()[0] == 0 { ordered_sum(ratio.clone()) } else { ratio.mask_fill(masked, 0.0).max() };
     let [clipped, lower, kl, k3] = [is_clipped.float(), is_lower, log_ratio.neg(), k3].map(ordered_sum);
     let sums = [clipped, lower, kl, k3, largest];
     PpoLoss { loss, sums: Tensor::cat(sums.to_vec(), 0).detach() }
