@@ -16,6 +16,7 @@
 //!   library, so that sampled log-probabilities differed from the trainer's (`rules::sampling`, rule 6).
 //! - `parity::adamw`, `wgpu` in a build with `fusion`: beside an empty tensor made by `zeros`, Burn's fusion layer computed nothing for
 //!   tensors of one number, so that the moments of such a parameter were whatever had been in memory.
+//! - `kernels`, `sum::half_precision_stays_what_it_is` in such a build: the same fault left the sum of an empty tensor unwritten.
 //! - `judge::attacks`, `Debris`: policies trained against the calibrated user put the chat template's marks, broken characters and
 //!   Chinese ones in English talk into their replies, and it did not mind.
 //! - `rules::shaping`: `gae-rlver` was given action tokens only, so that it computed the same as `gae`.
