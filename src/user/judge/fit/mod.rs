@@ -15,10 +15,12 @@ pub mod robust;
 mod table;
 mod uneven;
 
+use std::collections::BTreeSet;
+
 use self::coach::{Example, ROUNDS};
 pub use self::cross::Held;
 use self::folds::{Folds, MODELS, PROFILES};
-use self::logistic::{Coefficients, Rows};
+use self::logistic::{Coefficients, Groups, Rows};
 use self::table::Row;
 use super::grams::BUCKETS;
 use super::history::{History, INPUTS};
@@ -26,7 +28,7 @@ use super::reading::measure_names;
 use super::recorded::Recorded;
 use super::scorer::{STATE, band_index, cut, fingerprint};
 use super::weights::{Head, Places, Weights};
-use crate::dialogue::{Language, ProfileSet};
+use crate::dialogue::{HiddenIntention, Language, ProfileSet};
 use crate::user::{Appraisal, Emotion};
 
 /// Penalty of reply heads, per unit of standardised measure.
@@ -66,6 +68,7 @@ pub struct Material {
     reply: Rows,
     context: Rows,
     appraisals: Rows,
+    groups: Vec<Groups>,
     /// What each row teaches before its appraisal was read (see [`hindsight`]).
     target: Vec<f64>,
     weight: Vec<f64>,
@@ -102,6 +105,20 @@ fn target(change: i32) -> f64 {
     }
 }
 
+/// Each recorded reply's model, and its model with what the person wants. Replies of one model are liked better than
+/// those of another for reasons that no measure holds, and the measures must not be given the credit.
+fn groups(rows: &[Row], dialogues: &[Recorded]) -> Vec<Groups> {
+    let models: BTreeSet<&str> = dialogues.iter().map(|d| d.model.as_str()).collect();
+    let (wants, models) = (HiddenIntention::ALL.len(), models.into_iter().collect::<Vec<_>>());
+    let group = |row: &Row| {
+        let dialogue = &dialogues[row.dialogue];
+        let model = models.iter().position(|m| *m == dialogue.model)?;
+        let wanted = HiddenIntention::ALL.iter().position(|i| *i == dialogue.person.intention)?;
+        Some([model, models.len() + model * wants + wanted].map(|g| Some(g as u32)))
+    };
+    rows.iter().map(|row| group(row).unwrap_or_default()).collect()
+}
+
 fn inverse_deviation<'a>(rows: impl Iterator<Item = &'a [f32]> + Clone) -> Vec<f32> {
     let n = rows.clone().count() as f32;
     let size = rows.clone().next().map_or(0, <[f32]>::len);
@@ -120,8 +137,7 @@ impl Material {
     /// # Errors
     /// When there are too few profiles or reply models to hold some of both out.
     pub fn read(dialogues: &[Recorded], profiles: &ProfileSet) -> Result<Material, TooFew> {
-        let distinct =
-            |name: fn(&Recorded) -> &str| dialogues.iter().map(name).collect::<std::collections::BTreeSet<_>>().len();
+        let distinct = |name: fn(&Recorded) -> &str| dialogues.iter().map(name).collect::<BTreeSet<_>>().len();
         let (people, models) = (distinct(|d| &d.id), distinct(|d| &d.model));
         if people < 4 * PROFILES || models < MODELS {
             return Err(TooFew { people, models });
@@ -149,6 +165,7 @@ impl Material {
             reply: Rows::new(names.len() + 2 * BUCKETS),
             context: Rows::new(names.len() + 4 * BUCKETS + context_scale.len()),
             appraisals: Rows::default(),
+            groups: groups(&rows, dialogues),
             rows,
             examples,
             names,
@@ -191,6 +208,8 @@ impl Material {
                 .extend(around.iter().enumerate().map(|(i, v)| (base + i as u32, v * self.context_scale[i] * AROUND)));
             context.push(entries);
         }
+        let groups = &self.groups;
+        [&mut plain, &mut reply, &mut context].into_iter().for_each(|rows| rows.group(groups.clone()));
         (self.plain, self.reply, self.context) = (plain, reply, context);
     }
 
@@ -359,6 +378,7 @@ impl Material {
             recorded += i64::from(row.change);
             history.happened(score, row.change, change.into(), (recorded - own) as i32);
         }
+        rows.group(kept.iter().map(|i| self.groups[*i]).collect());
         let all: Vec<usize> = (0..rows.len()).collect();
         let penalty = |i: usize| match i.checked_sub(first) {
             Some(i) if i >= measures => HISTORY_AROUND,
