@@ -107,7 +107,11 @@ pub(super) fn agreement(figures: &Figures, intervals: &[(f64, f64); 5]) {
     let r = &figures.recorded;
     say!("\n{:<32}{:>9}{:>10}", "", "model", "recorded");
     if let Some(rho) = figures.model_spearman {
-        say!("{:<32}{rho:>9.3}{:>10}", "rank correlation over models", "");
+        let halves = r.model_spearman_of_halves.map_or(String::new(), |h| format!("{h:.3}"));
+        say!(
+            "{:<32}{rho:>9.3}{halves:>10}   (recorded: one half of the people against the other)",
+            "rank correlation over models"
+        );
     }
     say!("{:<32}{:>9.3}{:>10.3}", "same sign as before", figures.sign_continuation, r.sign_continuation);
     say!("{:<32}{:>9.1}{:>10.1}", "spread of final emotions", figures.final_sd, r.final_sd);

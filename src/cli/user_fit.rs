@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rlver::dialogue::ProfileSet;
+use rlver::dialogue::{Language, ProfileSet};
 use rlver::user::judge::figures::{Compared, Figures, intervals};
 use rlver::user::judge::fit::robust::earned;
-use rlver::user::judge::fit::{Held, Material};
+use rlver::user::judge::fit::{Held, Material, common};
 use rlver::user::judge::recorded::Recorded;
 use serde_json::json;
 
@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Also leave each family of edits out of the gate's fit in turn, and write what edits of unseen good replies earn as JSON.
     #[arg(long, value_name = "FILE")]
     robustness: Option<PathBuf>,
+    /// Also write the lists of common topics, which are built into the program, to `common.zh.txt` and `common.en.txt` here.
+    #[arg(long, value_name = "FOLDER")]
+    common: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
@@ -39,7 +42,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
     }
     let scored = dialogues.iter().filter(|d| d.turns.iter().any(|t| t.emotion.is_some())).count();
     anyhow::ensure!(scored > 0, "none of the {} dialogues has recorded emotions to fit to", dialogues.len());
-    let material = Material::read(&dialogues, &ProfileSet::builtin_train())?;
+    let people = ProfileSet::builtin_train();
+    if let Some(folder) = &args.common {
+        for language in Language::ALL {
+            let path = folder.join(format!("common.{language}.txt"));
+            std::fs::write(&path, common(&dialogues, &people, language))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let material = Material::read(&dialogues, &people)?;
     let weights = material.fit();
     std::fs::write(&args.out, serde_json::to_string(&weights)? + "\n")
         .with_context(|| format!("cannot write {}", args.out.display()))?;

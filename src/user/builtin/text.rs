@@ -1,5 +1,6 @@
 //! Reading text: sentences, tokens (Chinese characters or English words), content items and n-grams.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -111,34 +112,41 @@ impl Text {
         hash(self.words())
     }
 
-    /// Hashes of what the text is about: pairs of content characters (zh) or stems of content words (en).
+    /// Hashes of what the text is about: see [`Text::topics`].
     pub(crate) fn items(&self, stop: &std::collections::HashSet<String>) -> Vec<u64> {
-        let mut items = match self.language {
-            Language::Zh => self.pair_items(stop),
-            Language::En => self
-                .words()
-                .filter(|w| w.len() > 2 && !stop.contains(*w))
-                .map(stem)
-                .filter(|w| !stop.contains(w.as_str()))
-                .map(|w| hash([w.as_str()].into_iter()))
-                .collect(),
-        };
+        let mut items: Vec<u64> = self.topics(stop).iter().map(|topic| item(topic)).collect();
         items.sort_unstable();
         items.dedup();
         items
     }
 
-    fn pair_items(&self, stop: &std::collections::HashSet<String>) -> Vec<u64> {
+    /// What the text is about, in order: pairs of content characters (zh) or stems of content words (en).
+    pub(crate) fn topics(&self, stop: &std::collections::HashSet<String>) -> Vec<Cow<'_, str>> {
         let adjacent = |a: &Range<usize>, b: &Range<usize>| a.end == b.start;
-        self.words
-            .windows(2)
-            .filter(|w| adjacent(&w[0], &w[1]))
-            .filter(|w| !w.iter().any(|r| stop.contains(self.slice(r))))
-            .map(|w| &self.norm[w[0].start..w[1].end])
-            .filter(|pair| !stop.contains(*pair))
-            .map(|pair| hash([pair].into_iter()))
-            .collect()
+        match self.language {
+            Language::Zh => self
+                .words
+                .windows(2)
+                .filter(|w| adjacent(&w[0], &w[1]))
+                .filter(|w| !w.iter().any(|r| stop.contains(self.slice(r))))
+                .map(|w| &self.norm[w[0].start..w[1].end])
+                .filter(|pair| !stop.contains(*pair))
+                .map(Cow::Borrowed)
+                .collect(),
+            Language::En => self
+                .words()
+                .filter(|w| w.len() > 2 && !stop.contains(*w))
+                .map(stem)
+                .filter(|w| !stop.contains(w.as_str()))
+                .map(Cow::Owned)
+                .collect(),
+        }
     }
+}
+
+/// The hash of one topic.
+pub(crate) fn item(topic: &str) -> u64 {
+    hash([topic].into_iter())
 }
 
 fn close(

@@ -1,6 +1,6 @@
 //! How well a judge agrees with recorded judgements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -56,6 +56,9 @@ pub struct Figures {
 /// What the recorded judge did itself.
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordedFigures {
+    /// Median rank correlation over reply models between the recorded mean changes of one random half of the profiles and of
+    /// the other: how far the recorded judge's own ranking repeats itself. `None` below three models or four profiles.
+    pub model_spearman_of_halves: Option<f64>,
     /// As in [`Figures`].
     pub sign_continuation: f64,
     /// As in [`Figures`].
@@ -93,6 +96,7 @@ impl Figures {
             final_sd: final_sd(&own),
             marginals: marginals(&own),
             recorded: RecordedFigures {
+                model_spearman_of_halves: spearman_of_halves(all),
                 sign_continuation: continuation(&recorded),
                 final_sd: final_sd(&recorded),
                 marginals: marginals(&recorded),
@@ -155,6 +159,42 @@ fn model_spearman(all: &[Compared]) -> Option<f64> {
     let (own, recorded): (Vec<f64>, Vec<f64>) = sums.values().map(|s| (s.0 / s.2, s.1 / s.2)).unzip();
     (own.len() >= 3).then(|| spearman(&own, &recorded))
 }
+
+fn spearman_of_halves(all: &[Compared]) -> Option<f64> {
+    let number = |of: fn(&Compared) -> &str| -> BTreeMap<&str, usize> {
+        all.iter().map(of).collect::<BTreeSet<_>>().into_iter().enumerate().map(|(at, name)| (name, at)).collect()
+    };
+    let (profiles, models) = (number(|c| &c.profile), number(|c| &c.model));
+    if models.len() < 3 || profiles.len() < 4 {
+        return None;
+    }
+    let mut sums = vec![vec![(0.0f64, 0.0f64); models.len()]; profiles.len()];
+    for c in all {
+        let sum = &mut sums[profiles[c.profile.as_str()]][models[c.model.as_str()]];
+        sum.0 += f64::from(c.recorded.1 - c.recorded.0);
+        sum.1 += 1.0;
+    }
+    let means = |half: &[usize]| -> Vec<f64> {
+        let mean = |model: usize| {
+            let (sum, n) = half.iter().map(|p| sums[*p][model]).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+            sum / n.max(1.0)
+        };
+        (0..models.len()).map(mean).collect()
+    };
+    let mut order: Vec<usize> = (0..profiles.len()).collect();
+    let mut rhos: Vec<f64> = (0..HALVES)
+        .map(|round| {
+            order.sort_unstable_by_key(|p| (crate::user::builtin::text::draw(23, round, *p as u64), *p));
+            let (one, other) = order.split_at(order.len() / 2);
+            spearman(&means(one), &means(other))
+        })
+        .collect();
+    rhos.sort_unstable_by(f64::total_cmp);
+    Some(rhos[rhos.len() / 2])
+}
+
+/// Random halves drawn.
+const HALVES: u64 = 1000;
 
 /// Spearman's rank correlation; ties share their mean rank.
 pub(super) fn spearman(a: &[f64], b: &[f64]) -> f64 {
@@ -244,6 +284,23 @@ mod tests {
         let sd = (finals.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 3.0).sqrt();
         assert!((figures.final_sd - sd).abs() < 1e-12);
         assert!(Figures::of(&[]).is_none());
+    }
+
+    #[test]
+    fn a_ranking_that_holds_for_everybody_repeats_itself_in_every_half() {
+        let of = |shuffled: bool| -> Vec<Compared> {
+            let people = (0..40).flat_map(|p| (0..5).map(move |m| (p, m)));
+            let change = |(p, m): (i32, i32)| if shuffled { (p * 7 + m * 11 + p * m) % 13 } else { 2 * m };
+            people
+                .map(|(p, m)| Compared {
+                    profile: format!("p{p}"),
+                    ..step(p as usize, &format!("m{m}"), (40, 40 + change((p, m))), (40, 45))
+                })
+                .collect()
+        };
+        assert_eq!(spearman_of_halves(&of(false)), Some(1.0));
+        assert!(spearman_of_halves(&of(true)).unwrap() < 0.9);
+        assert_eq!(spearman_of_halves(&of(false)[..15]), None, "three people");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::hearing::Hearing;
 use super::lists::is_listed;
+use super::rarity::rarity;
 use super::words;
 use crate::dialogue::{CharacterType, HiddenIntention, IntentionClass, Language, Strategy, is_han};
 use crate::user::builtin::lexicon::lexicon;
@@ -62,6 +63,8 @@ pub(super) struct Overlap {
     pub(super) shared: f32,
     /// Number of the reply's content items.
     pub(super) items: f32,
+    /// The same four with each item weighed by how rare it is: of the last line, of all lines, of persona and scene, all.
+    pub(super) rare: Rare,
     /// Share of its n-grams in the user's lines.
     pub(super) copied: f32,
     /// Share of its n-grams in the reply before.
@@ -70,6 +73,22 @@ pub(super) struct Overlap {
     pub(super) worn: f32,
     /// Distinct n-grams over all n-grams.
     pub(super) distinct: f32,
+}
+
+/// Sums of the weights of a reply's content items (see [`super::rarity`]).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rare {
+    pub(super) answered: f32,
+    pub(super) heard: f32,
+    pub(super) story: f32,
+    pub(super) all: f32,
+}
+
+impl Rare {
+    /// A sum as a share of the reply's.
+    pub(super) fn share(&self, part: f32) -> f32 {
+        part / (self.all + 2.0)
+    }
 }
 
 /// n-grams are compared over four characters or three words.
@@ -311,6 +330,10 @@ impl Overlap {
             ("heard", self.heard),
             ("from the story", self.story),
             ("shared", ln(self.shared)),
+            ("answered by rarity", self.rare.share(self.rare.answered)),
+            ("heard by rarity", self.rare.share(self.rare.heard)),
+            ("from the story by rarity", self.rare.share(self.rare.story)),
+            ("shared by rarity", ln(self.rare.heard)),
             ("copied", self.copied),
             ("repeated", self.repeated),
             ("worn", self.worn),
@@ -350,6 +373,14 @@ fn overlap(text: &Text, hearing: &Hearing) -> Overlap {
             grams.iter().filter(|g| set.contains(g)).count() as f32 / grams.len() as f32
         }
     };
+    let weight =
+        |of: &dyn Fn(&u64) -> bool| -> f32 { items.iter().filter(|i| of(i)).map(|i| rarity(language, *i)).sum() };
+    let rare = Rare {
+        answered: weight(&|i| hearing.last_items.contains(i)),
+        heard: weight(&|i| hearing.last_items.contains(i) || hearing.earlier_items.contains(i)),
+        story: weight(&|i| hearing.person.story.contains(i)),
+        all: weight(&|_| true),
+    };
     let all = items.len() as f32;
     let last = count(&hearing.last_items);
     let earlier =
@@ -360,6 +391,7 @@ fn overlap(text: &Text, hearing: &Hearing) -> Overlap {
         story: count(&hearing.person.story) / all.max(5.0),
         shared: last + earlier,
         items: all,
+        rare,
         copied: share(&hearing.user_grams),
         repeated: share(&hearing.last_reply),
         worn: share(&hearing.reply_grams),

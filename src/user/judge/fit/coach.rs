@@ -12,13 +12,15 @@ use rayon::prelude::*;
 use super::super::guard::gate_measures;
 use super::super::{Hearing, Person, Reading, context};
 use super::attacks::{Attack, Material};
-use crate::dialogue::{Language, Profile, ProfileSet, Strategy};
+use crate::dialogue::{HiddenIntention, Language, Profile, ProfileSet, Strategy};
 use crate::supporter::{Quality, ReplyContext, ReplyPlan, Supporter};
 use crate::user::builtin::RuleModel;
 
 /// A scripted reply with how good it is.
 pub(super) struct Example {
     pub(super) language: Language,
+    pub(super) intention: HiddenIntention,
+    pub(super) reply: String,
     /// 0–1: how surely it should raise the emotion.
     pub(super) target: f64,
     pub(super) measures: Vec<f32>,
@@ -94,11 +96,13 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
             });
             examples.push(Example {
                 language,
+                intention,
                 target,
                 context: context::measures(&hearing),
                 gate: gate_measures(&reading, &hearing),
                 edits: edits.into_iter().collect(),
                 measures: reading.values.clone(),
+                reply,
             });
             last = Some(reading);
         }

@@ -67,8 +67,8 @@ impl Material {
                     }
                 }
                 let none = vec![f64::NAN; self.rows.len()];
-                let unseen = Unseen { plain: none.clone(), reply: none, context };
-                let judge = Judge::with(self.weights(&|i| cell.allows(self.cells[i]), &unseen));
+                let unseen = Unseen { plain: none.clone(), reply: none, context, share: held.share() };
+                let judge = Judge::with(self.weights(&|i| cell.allows(self.cells[i]), unseen));
                 let folds = Folds::of(dialogues);
                 let own: Vec<(usize, &Recorded)> =
                     dialogues.iter().enumerate().filter(|(at, _)| cell.holds(folds.of[*at])).collect();
@@ -112,7 +112,8 @@ impl Material {
         let keep = |i: usize| self.cells[i].0 != 0 && self.cells[i].1 != 0;
         let [context] = self.unseen([Kind::Context], Some((0, 0)));
         let none = vec![f64::NAN; self.rows.len()];
-        Judge::with(self.weights(&keep, &Unseen { plain: none.clone(), reply: none, context }))
+        let share = Held::ProfilesAndModels.share();
+        Judge::with(self.weights(&keep, Unseen { plain: none.clone(), reply: none, context, share }))
     }
 
     /// `judge` with a gate that has not seen a family.
@@ -138,6 +139,17 @@ pub enum Held {
     ProfilesAndModels,
     /// Not the person; other replies of the same model it has seen.
     Profiles,
+}
+
+impl Held {
+    /// Share of the rows a cell's judge is fitted on that fits without two folds of each have seen.
+    fn share(self) -> f64 {
+        let of = |folds: usize| (folds - 2) as f64 / (folds - 1) as f64;
+        match self {
+            Held::ProfilesAndModels => of(PROFILES) * of(MODELS),
+            Held::Profiles => of(PROFILES),
+        }
+    }
 }
 
 /// A profile fold and, where models are held out, a model fold.

@@ -9,7 +9,7 @@ use super::coach::ROUNDS;
 use super::folds::{MODELS, PROFILES};
 
 /// Share of honest replies of unseen people and reply models that the gate may refuse.
-const FALSE_ALARMS: f64 = 0.021;
+const FALSE_ALARMS: f64 = 0.016;
 const GATE: Boosting = Boosting { trees: 60, depth: 4, rate: 0.2, shrink: 5.0, least: 3.0 };
 
 /// Measures, target, weight and cell of a reply.

@@ -6,6 +6,7 @@
 pub mod attacks;
 mod boost;
 mod coach;
+mod common;
 mod cross;
 mod folds;
 mod gate;
@@ -13,11 +14,11 @@ mod hindsight;
 mod logistic;
 pub mod robust;
 mod table;
-mod uneven;
 
 use std::collections::BTreeSet;
 
 use self::coach::{Example, ROUNDS};
+pub use self::common::common;
 pub use self::cross::Held;
 use self::folds::{Folds, MODELS, PROFILES};
 use self::logistic::{Coefficients, Groups, Rows};
@@ -32,14 +33,14 @@ use crate::dialogue::{HiddenIntention, Language, ProfileSet};
 use crate::user::{Appraisal, Emotion};
 
 /// Penalty of reply heads, per unit of standardised measure.
-const PENALTY: f64 = 300.0;
+const PENALTY: f64 = 400.0;
 /// Penalty of the context head, which has more to choose from.
-const CONTEXT_PENALTY: f64 = 500.0;
+const CONTEXT_PENALTY: f64 = 700.0;
 /// Penalties of the history head: of the score and of the reply's measures, and of those of the answered line.
 const HISTORY_PENALTY: f64 = 800.0;
 const HISTORY_AROUND: f64 = 50.0;
 /// Interactions are shrunk by this factor more than what they are made of.
-const INTERACTION: f32 = 0.35;
+const INTERACTION: f32 = 0.25;
 /// Scale of the reply's n-grams, whose vectors have length one, beside standardised measures.
 const GRAMS: f32 = 15.0;
 /// The same for the n-grams of how the reply begins.
@@ -48,8 +49,6 @@ const OPENING: f32 = 17.0;
 const LINE: f32 = 20.0;
 /// The same for measures of the answered line, which are few.
 const AROUND: f32 = 2.4;
-/// How far the penalty of an n-gram follows how unevenly it occurs in rises and falls.
-const UNEVEN: f64 = 0.5;
 /// Weight of a scripted example beside a recorded reply: in the language of the recordings, and in the other.
 const EXAMPLE: [f64; 2] = [0.2, 0.35];
 /// Newton-like steps of a fit; more change no figure's third digit.
@@ -105,18 +104,26 @@ fn target(change: i32) -> f64 {
     }
 }
 
-/// Each recorded reply's model, and its model with what the person wants. Replies of one model are liked better than
-/// those of another for reasons that no measure holds, and the measures must not be given the credit.
-fn groups(rows: &[Row], dialogues: &[Recorded]) -> Vec<Groups> {
+/// Each reply's model, and its model with what the person wants. Replies of one model are liked better than those of another
+/// for reasons that no measure holds, and the measures must not be given the credit. Scripted replies in the language of the
+/// recordings are one more model; those in the other language have nothing beside them.
+fn groups(rows: &[Row], examples: &[Example], dialogues: &[Recorded]) -> Vec<Groups> {
     let models: BTreeSet<&str> = dialogues.iter().map(|d| d.model.as_str()).collect();
     let (wants, models) = (HiddenIntention::ALL.len(), models.into_iter().collect::<Vec<_>>());
-    let group = |row: &Row| {
-        let dialogue = &dialogues[row.dialogue];
-        let model = models.iter().position(|m| *m == dialogue.model)?;
-        let wanted = HiddenIntention::ALL.iter().position(|i| *i == dialogue.person.intention)?;
-        Some([model, models.len() + model * wants + wanted].map(|g| Some(g as u32)))
+    let group = |model: usize, intention: HiddenIntention| {
+        let wanted = HiddenIntention::ALL.iter().position(|i| *i == intention).unwrap_or(0);
+        [model, models.len() + 1 + model * wants + wanted].map(|g| Some(g as u32))
     };
-    rows.iter().map(|row| group(row).unwrap_or_default()).collect()
+    let recorded = rows.iter().map(|row| {
+        let dialogue = &dialogues[row.dialogue];
+        let model = models.iter().position(|m| *m == dialogue.model).unwrap_or(0);
+        group(model, dialogue.person.intention)
+    });
+    let scripted = examples.iter().map(|e| match e.language {
+        Language::Zh => group(models.len(), e.intention),
+        Language::En => Groups::default(),
+    });
+    recorded.chain(scripted).collect()
 }
 
 fn inverse_deviation<'a>(rows: impl Iterator<Item = &'a [f32]> + Clone) -> Vec<f32> {
@@ -165,7 +172,7 @@ impl Material {
             reply: Rows::new(names.len() + 2 * BUCKETS),
             context: Rows::new(names.len() + 4 * BUCKETS + context_scale.len()),
             appraisals: Rows::default(),
-            groups: groups(&rows, dialogues),
+            groups: groups(&rows, &examples, dialogues),
             rows,
             examples,
             names,
@@ -230,14 +237,8 @@ impl Material {
 
     fn coefficients(&self, kind: Kind, keep: &dyn Fn(usize) -> bool, target: &[f64]) -> Coefficients {
         let chosen = self.chosen(kind, keep);
-        let n = self.names.len();
-        let uneven = if kind == Kind::Plain { Vec::new() } else { self.unevenness(&chosen) };
-        let base = if kind == Kind::Context { CONTEXT_PENALTY } else { PENALTY };
-        let penalty = |i: usize| match i.checked_sub(n).and_then(|i| uneven.get(i)) {
-            Some(uneven) => base / (1.0 - UNEVEN + UNEVEN * uneven),
-            None => base,
-        };
-        logistic::fit(self.design(kind), &chosen, target, &self.weight, &penalty, STEPS)
+        let penalty = if kind == Kind::Context { CONTEXT_PENALTY } else { PENALTY };
+        logistic::fit(self.design(kind), &chosen, target, &self.weight, &|_| penalty, STEPS)
     }
 
     fn head(&self, kind: Kind, coefficients: &Coefficients) -> Head {
@@ -271,7 +272,8 @@ impl Material {
 
     /// Fits everything on the recorded replies that `keep` keeps; `unseen` are scores of the three heads for them, each
     /// from heads that had not seen their profile or reply model.
-    fn weights(&self, keep: &dyn Fn(usize) -> bool, unseen: &Unseen) -> Weights {
+    fn weights(&self, keep: &dyn Fn(usize) -> bool, mut unseen: Unseen) -> Weights {
+        unseen.widen();
         let target = self.targets(keep);
         let [mut plain, mut reply, mut context] =
             [(Kind::Plain, &unseen.plain), (Kind::Reply, &unseen.reply), (Kind::Context, &unseen.context)].map(
@@ -295,7 +297,7 @@ impl Material {
         let shift = self.shift(&kept, &unseen.context);
         Weights {
             measures: fingerprint(&self.names),
-            history: self.history(&kept, &unseen.context, shift, &context.0.ten),
+            history: self.history(&kept, &target, &unseen.context, shift, &context.0.ten),
             state: self.state(keep),
             gate: self.gate(keep, None),
             plain: plain.0,
@@ -354,7 +356,7 @@ impl Material {
         ten
     }
 
-    fn history(&self, kept: &[usize], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
+    fn history(&self, kept: &[usize], taught: &[f64], scores: &[f64], shift: f64, ten: &[[f32; 2]; 3]) -> Vec<f32> {
         let first = INPUTS + STATE;
         let (measures, around) = (self.names.len(), self.context_scale.len());
         let size = first + measures + around;
@@ -371,7 +373,7 @@ impl Material {
             let around = row.context.iter().zip(&self.context_scale).map(|(v, s)| v * s);
             let inputs = history.inputs(score).into_iter().chain(row.state).chain(read).chain(around);
             rows.push(inputs.enumerate().map(|(i, v)| (i as u32, v)));
-            target.push(self.target[i]);
+            target.push(taught[i]);
             let emotion = Emotion::new(own).expect("kept within the scale");
             let change = cut(ten, score, emotion);
             own = emotion.after(&Appraisal { change, ..Appraisal::default() }).score().into();
@@ -408,7 +410,8 @@ impl Material {
     /// The weights to ship, fitted on everything.
     pub fn fit(&self) -> Weights {
         let [plain, reply, context] = self.unseen([Kind::Plain, Kind::Reply, Kind::Context], None);
-        self.weights(&|_| true, &Unseen { plain, reply, context })
+        let of = |folds: usize| (folds - 1) as f64 / folds as f64;
+        self.weights(&|_| true, Unseen { plain, reply, context, share: of(PROFILES) * of(MODELS) })
     }
 }
 
@@ -417,4 +420,17 @@ struct Unseen {
     plain: Vec<f64>,
     reply: Vec<f64>,
     context: Vec<f64>,
+    /// Share of the rows of the final fit that those heads were fitted on.
+    share: f64,
 }
+
+impl Unseen {
+    /// Spreads the scores as the final head's will be: the more rows a penalised head is fitted on, the less it is shrunk.
+    fn widen(&mut self) {
+        let growth = self.share.powf(-GROWTH);
+        [&mut self.plain, &mut self.reply, &mut self.context].into_iter().flatten().for_each(|score| *score *= growth);
+    }
+}
+
+/// How the spread of unseen scores grows with the rows fitted on: 1.21 times with twice as many, 1.07 times with a third more.
+const GROWTH: f64 = 0.25;
