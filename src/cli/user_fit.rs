@@ -5,7 +5,7 @@ use anyhow::Context;
 use rlver::dialogue::{Language, ProfileSet};
 use rlver::user::judge::figures::{Compared, Figures, intervals};
 use rlver::user::judge::fit::robust::earned;
-use rlver::user::judge::fit::{Held, Material, common};
+use rlver::user::judge::fit::{Held, Material, common, pairs};
 use rlver::user::judge::recorded::Recorded;
 use serde_json::json;
 
@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// Also leave each family of edits out of the gate's fit in turn, and write what edits of unseen good replies earn as JSON.
     #[arg(long, value_name = "FILE")]
     robustness: Option<PathBuf>,
-    /// Also write the lists of common topics, which are built into the program, to `common.zh.txt` and `common.en.txt` here.
+    /// Also write the lists of what is common in such talk to this folder. They are built into the program (`assets/judge`):
+    /// build it again, then fit again.
     #[arg(long, value_name = "FOLDER")]
     common: Option<PathBuf>,
 }
@@ -44,10 +45,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ended> {
     anyhow::ensure!(scored > 0, "none of the {} dialogues has recorded emotions to fit to", dialogues.len());
     let people = ProfileSet::builtin_train();
     if let Some(folder) = &args.common {
-        for language in Language::ALL {
-            let path = folder.join(format!("common.{language}.txt"));
-            std::fs::write(&path, common(&dialogues, &people, language))
-                .with_context(|| format!("cannot write {}", path.display()))?;
+        let lists = Language::ALL.map(|l| (format!("common.{l}.txt"), common(&dialogues, &people, l)));
+        for (name, list) in lists.into_iter().chain([("pairs.zh.txt".into(), pairs(&dialogues))]) {
+            let path = folder.join(name);
+            std::fs::write(&path, list).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     let material = Material::read(&dialogues, &people)?;

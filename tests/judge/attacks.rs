@@ -40,9 +40,9 @@ fn allowed(family: Attack) -> f64 {
 /// Targets the shipped weights miss: the share that raises the emotion and the replies above the original, as measured.
 /// `docs/users.md` says so too. A line may only go, or its numbers fall.
 const MISSED: [(&str, Attack, f64, usize); 3] = [
-    ("recorded", Attack::BrokenSentence, 0.49, 0),
-    ("stories zh", Attack::BrokenSentence, 0.275, 0),
-    ("stories en", Attack::BrokenSentence, 0.575, 0),
+    ("recorded", Attack::BrokenSentence, 0.38, 0),
+    ("stories zh", Attack::BrokenSentence, 0.2, 0),
+    ("stories en", Attack::BrokenSentence, 0.25, 0),
 ];
 
 fn check(what: &str, (original, families): (Earned, BTreeMap<Attack, Earned>)) {

@@ -2,7 +2,7 @@
 
 use super::features::Features;
 use super::lexicon::lexicon;
-use super::pairs::fluency;
+use super::pairs::{OWN, fluency};
 use super::state::State;
 use super::text::Text;
 use crate::dialogue::Language;
@@ -132,7 +132,7 @@ pub(crate) fn is_keyword_bag(text: &Text, language: Language) -> bool {
 pub(crate) fn is_gibberish(text: &Text, language: Language) -> bool {
     let size = text.len();
     match language {
-        Language::Zh => size >= 6 && fluency(text) < if size < 12 { 0.12 } else { 0.2 },
+        Language::Zh => size >= 6 && fluency(text, &OWN) < if size < 12 { 0.12 } else { 0.2 },
         Language::En => {
             let clash = &lexicon(language).clash;
             let words: Vec<&str> = text.words().collect();

@@ -8,7 +8,7 @@ use crate::dialogue::{Language, Strategy, is_han};
 use crate::user::builtin::Guard;
 use crate::user::builtin::guard::{function_share, is_acknowledgement, is_gibberish, is_keyword_bag};
 use crate::user::builtin::lexicon::lexicon;
-use crate::user::builtin::pairs::{fluency, least_fluent_sentence};
+use crate::user::builtin::pairs::{OWN, OWN_AND_RECORDED, fluency, least_fluent_sentence};
 use crate::user::builtin::text::Text;
 
 /// The longest reply anybody reads, in Chinese characters. Recorded replies are longer in 1.8 of 100 cases above 1500.
@@ -54,7 +54,7 @@ pub(super) fn has_unreadable_letters(reply: &str, hearing: &Hearing) -> bool {
 /// that our list of pairs does not know.
 fn is_salad(reply: &str, text: &Text, language: Language) -> bool {
     match language {
-        Language::Zh => text.len() >= 6 && fluency(text) < 0.1,
+        Language::Zh => text.len() >= 6 && fluency(text, &OWN) < 0.1,
         Language::En => is_gibberish(text, language) || is_word_salad(reply, text),
     }
 }
@@ -65,12 +65,12 @@ pub(super) fn gate_measures(reading: &Reading, hearing: &Hearing) -> Vec<f32> {
     let text = &reading.text;
     let o = &reading.overlap;
     let fluent = match language {
-        Language::Zh => fluency(text),
+        Language::Zh => fluency(text, &OWN_AND_RECORDED),
         // On the scale of the Chinese measure.
         Language::En => (flow(text) + 0.3).clamp(0.0, 1.0),
     };
     let least_fluent = match language {
-        Language::Zh => least_fluent_sentence(text),
+        Language::Zh => least_fluent_sentence(text, &OWN_AND_RECORDED),
         Language::En => (least_flowing_sentence(text) + 0.3).clamp(0.0, 1.0),
     };
     let sentences = text.sentences.len().max(1) as f32;

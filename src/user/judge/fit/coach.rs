@@ -19,6 +19,8 @@ use crate::user::builtin::RuleModel;
 /// A scripted reply with how good it is.
 pub(super) struct Example {
     pub(super) language: Language,
+    /// The profile's id.
+    pub(super) person: String,
     pub(super) intention: HiddenIntention,
     pub(super) reply: String,
     /// 0–1: how surely it should raise the emotion.
@@ -96,6 +98,7 @@ fn of_profile(profile: &Arc<Profile>, rules: &RuleModel, seed: u64) -> Vec<Examp
             });
             examples.push(Example {
                 language,
+                person: profile.id.to_string(),
                 intention,
                 target,
                 context: context::measures(&hearing),

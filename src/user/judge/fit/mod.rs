@@ -18,7 +18,7 @@ mod table;
 use std::collections::BTreeSet;
 
 use self::coach::{Example, ROUNDS};
-pub use self::common::common;
+pub use self::common::{common, pairs};
 pub use self::cross::Held;
 use self::folds::{Folds, MODELS, PROFILES};
 use self::logistic::{Coefficients, Groups, Rows};
@@ -40,7 +40,7 @@ const CONTEXT_PENALTY: f64 = 700.0;
 const HISTORY_PENALTY: f64 = 800.0;
 const HISTORY_AROUND: f64 = 50.0;
 /// Interactions are shrunk by this factor more than what they are made of.
-const INTERACTION: f32 = 0.25;
+const INTERACTION: f32 = 0.35;
 /// Scale of the reply's n-grams, whose vectors have length one, beside standardised measures.
 const GRAMS: f32 = 15.0;
 /// The same for the n-grams of how the reply begins.
