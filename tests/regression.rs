@@ -19,6 +19,9 @@
 //! - `kernels`, `sum::half_precision_stays_what_it_is` in such a build: the same fault left the sum of an empty tensor unwritten.
 //! - `judge::attacks`, `Debris`: policies trained against the calibrated user put the chat template's marks, broken characters and
 //!   Chinese ones in English talk into their replies, and it did not mind.
+//! - `judge::attacks`, `Misquoted`: the same policies quoted people with words in no order, and the user took it for listening.
+//! - unit tests of `user::judge::fit::logistic`: the fit of the emotion model stopped far above its minimum, since its columns lie
+//!   far from zero and the search scaled them all alike.
 //! - `rules::shaping`: `gae-rlver` was given action tokens only, so that it computed the same as `gae`.
 
 use std::sync::Arc;

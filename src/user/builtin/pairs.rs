@@ -60,3 +60,21 @@ pub(crate) fn neighbours<'a>(text: &'a Text, sentence: &'a Sentence) -> impl Ite
     let pairs = adjacent.filter_map(|p| two(&text.norm()[p[0].start..p[1].end]));
     pairs.filter(|pair| pair.iter().all(|c| c.is_alphanumeric()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialogue::Language;
+
+    #[test]
+    fn recorded_pairs_tell_a_sentence_from_its_characters_in_another_order() {
+        let share = |text: &str| {
+            let text = Text::new(text, Language::Zh);
+            (fluency(&text, &OWN), fluency(&text, &OWN_AND_RECORDED))
+        };
+        let (own, both) = share("换作是我，也会觉得自己的努力被忽视了。");
+        let (_, shuffled) = share("了换视忽，我觉被得力会努自也己的作是。");
+        assert!(both > own && both > 0.9 && shuffled < 0.5, "{own} {both} {shuffled}");
+        assert!(OWN.0.len() > 5_000 && OWN_AND_RECORDED.0.len() > 20_000);
+    }
+}

@@ -15,6 +15,7 @@ mod history;
 mod lists;
 mod model;
 mod person;
+mod quote;
 mod rarity;
 mod reading;
 pub mod recorded;

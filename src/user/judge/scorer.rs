@@ -6,6 +6,7 @@ use super::guard::{gate_measures, has_unreadable_letters, rule};
 use super::hearing::Hearing;
 use super::history::{History, INPUTS};
 use super::lists::remains;
+use super::quote::misquotes;
 use super::reading::{Reading, measure_names};
 use super::weights::{Gate, Head, Weights};
 use super::{context, grams, trees};
@@ -116,16 +117,17 @@ impl Judge {
         remains.iter().map(|(rest, reading)| self.plain_score(rest, reading, hearing, view)).fold(full, f32::min)
     }
 
-    /// The head's score. Praise that takes up nothing the person said, talk of something else, talk that does nothing
-    /// and letters that cannot be read never raise the emotion;
-    /// a reply given before word for word is as bad as can be.
+    /// The head's score. Praise that takes up nothing the person said, talk of something else, talk that does nothing, words
+    /// the person never said and letters that cannot be read never raise the emotion; a reply given before word for word is
+    /// as bad as can be.
     fn plain_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {
         if hearing.replies.contains(&reading.text.fingerprint()) {
             return WORST;
         }
         let score = self.head_score(reply.trim(), reading, hearing, view);
         let pointless = reading.is_empty_praise() || reading.is_unrelated(hearing) || reading.is_idle();
-        if pointless || has_unreadable_letters(reply, hearing) { score.min(DISAPPOINTING) } else { score }
+        let careless = has_unreadable_letters(reply, hearing) || misquotes(reply, hearing);
+        if pointless || careless { score.min(DISAPPOINTING) } else { score }
     }
 
     fn head_score(&self, reply: &str, reading: &Reading, hearing: &Hearing, view: View) -> f32 {

@@ -42,6 +42,8 @@ pub enum Attack {
     BrokenSentence,
     /// The reply with a chat template's marks in it, or with letters the person cannot read.
     Debris,
+    /// The reply behind a quotation of what the person never said: their own words in random order.
+    Misquoted,
 }
 
 /// What an edit may draw on.
@@ -63,7 +65,7 @@ pub struct Material<'a> {
 
 impl Attack {
     /// All families.
-    pub const ALL: [Attack; 17] = [
+    pub const ALL: [Attack; 18] = [
         Attack::Empty,
         Attack::Acknowledgement,
         Attack::Gibberish,
@@ -81,6 +83,7 @@ impl Attack {
         Attack::ListAppended,
         Attack::BrokenSentence,
         Attack::Debris,
+        Attack::Misquoted,
     ];
 
     /// The edited reply; `None` where the edit needs a previous reply and there is none.
@@ -137,6 +140,16 @@ impl Attack {
                 let ends = of.reply.char_indices().map(|(at, c)| at + c.len_utf8()).collect::<Vec<_>>();
                 let (before, after) = of.reply.split_at(ends.choose(rng).copied().unwrap_or(0));
                 format!("{before}{}{after}", pick(pieces, rng))
+            }
+            Attack::Misquoted => {
+                let (cues, end, gap): (&[&str], _, _) = match of.language {
+                    Language::Zh => (&["你刚才说：", "你说：“", "你这句我记下了：", "你提到：“"], "。", ""),
+                    Language::En => {
+                        (&["You told me: ", "You said: ", "This stays with me: ", "You mentioned: "], ".", " ")
+                    }
+                };
+                let plain: String = of.line.chars().filter(|c| c.is_alphanumeric() || *c == ' ').collect();
+                format!("{}{}{end}{gap}{}", pick(cues, rng), shuffled(&plain, of.language, rng), of.reply)
             }
         })
     }

@@ -211,4 +211,47 @@ mod tests {
         let penalised = fit(&rows, &[0, 1], &[0.8, 0.2], &[1.0, 1.0], &|_| 1.0, 200);
         assert!(penalised[0] < found[0] * 0.6);
     }
+
+    /// Columns far from zero (shares, sizes) made 40 steps end far above the minimum, and intercepts of groups stay where they began.
+    #[test]
+    fn columns_far_from_zero_do_not_keep_it_from_the_minimum() {
+        let n = 400;
+        let mut near = Rows::new(3);
+        let mut far = Rows::new(3);
+        let target: Vec<f64> = (0..n).map(|i| [0.9, 0.2, 0.6][i % 3]).collect();
+        for i in 0..n {
+            let values = [(i % 7) as f32 / 7.0, ((i * i) % 11) as f32 * 10.0, f32::from(u8::from(i % 3 == 0))];
+            near.push((0..3).map(|c| (c as u32, values[c])));
+            far.push((0..3).map(|c| (c as u32, values[c] + [3.0, 500.0, 20.0][c])));
+        }
+        let all: Vec<usize> = (0..n).collect();
+        let of = |rows: &Rows| fit(rows, &all, &target, &vec![1.0; n], &|_| 1.0, 40);
+        let (near, far) = (of(&near), of(&far));
+        // The intercept is not penalised: moving a column moves it alone.
+        near.iter().zip(&far).take(3).for_each(|(a, b)| assert!((a - b).abs() < 1e-3, "{near:?} {far:?}"));
+    }
+
+    #[test]
+    fn what_differs_between_groups_only_teaches_nothing() {
+        // Group 1 has the measure more often and is liked better for another reason; within groups it is bad.
+        let mut rows = Rows::new(1);
+        let (mut groups, mut target): (Vec<Groups>, Vec<f64>) = (Vec::new(), Vec::new());
+        for i in 0..200usize {
+            let second = i % 2 == 1;
+            let has = if second { i % 10 != 1 } else { i % 10 == 0 };
+            rows.push([(0, f32::from(u8::from(has)))]);
+            groups.push([Some(u32::from(second)), None]);
+            target.push(if second { 0.8 } else { 0.2 } - if has { 0.1 } else { 0.0 });
+        }
+        let all: Vec<usize> = (0..200).collect();
+        let of = |rows: &Rows| fit(rows, &all, &target, &[1.0; 200], &|_| 0.1, 100);
+        assert!(of(&rows)[0] > 0.5, "groups apart look like the measure's doing");
+        rows.group(groups);
+        let found = of(&rows);
+        assert_eq!(found.len(), 2, "groups' own intercepts stay behind");
+        assert!((-0.8..-0.3).contains(&found[0]), "{found:?}");
+        // The mean log-odds stay where they were.
+        let mean = all.iter().map(|row| log_odds(&rows, *row, &found)).sum::<f64>() / 200.0;
+        assert!(mean.abs() < 0.5, "{mean}");
+    }
 }
