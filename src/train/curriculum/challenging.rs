@@ -33,6 +33,10 @@ impl EmotionModel for Challenging {
             other => format!("challenging-{other}"),
         }
     }
+
+    fn version(&self) -> u32 {
+        self.inner.version()
+    }
 }
 
 /// The built-in user as the challenging environment makes it.

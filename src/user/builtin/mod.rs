@@ -66,9 +66,10 @@ impl Default for BuiltinUser {
 
 impl UserEngine for BuiltinUser {
     fn name(&self) -> String {
+        let version = self.model.version();
         match self.model.name().as_str() {
-            "rules" => "builtin/1".into(),
-            other => format!("builtin-{other}/1"),
+            "rules" => format!("builtin/{version}"),
+            other => format!("builtin-{other}/{version}"),
         }
     }
 

@@ -29,6 +29,11 @@ pub trait EmotionModel: Send + Sync {
 
     /// What records call it.
     fn name(&self) -> String;
+
+    /// Changes whenever the model judges anything otherwise than before, so that records tell who judged.
+    fn version(&self) -> u32 {
+        1
+    }
 }
 
 /// Hand-made rules: a fit table of strategies per hidden intention, and coefficients for how things are said.

@@ -62,4 +62,36 @@ impl EmotionModel for CalibratedModel {
     fn name(&self) -> String {
         "calibrated".into()
     }
+
+    fn version(&self) -> u32 {
+        VERSION
+    }
+}
+
+/// Version 1 was fitted without intercepts of reply models and took any quotation for listening.
+const VERSION: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that was recorded before another fit was audited as if its numbers were wrong.
+    #[test]
+    fn another_fit_is_another_version() {
+        let files = [
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/weights.json")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/words.toml")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/common.zh.txt")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/common.en.txt")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/pairs.zh.txt")),
+        ];
+        let bytes = files.iter().flat_map(|file| file.bytes());
+        let fingerprint =
+            bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        assert_eq!(
+            (VERSION, fingerprint),
+            (2, 0x1fed_93eb_1d08_9693),
+            "the fitted numbers changed: raise the version, then the fingerprint here"
+        );
+    }
 }
