@@ -177,7 +177,7 @@ fn spearman_of_halves(all: &[Compared]) -> Option<f64> {
     let means = |half: &[usize]| -> Vec<f64> {
         let mean = |model: usize| {
             let (sum, n) = half.iter().map(|p| sums[*p][model]).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-            sum / n.max(1.0)
+            sum / n
         };
         (0..models.len()).map(mean).collect()
     };
@@ -186,11 +186,14 @@ fn spearman_of_halves(all: &[Compared]) -> Option<f64> {
         .map(|round| {
             order.sort_unstable_by_key(|p| (crate::user::builtin::text::draw(23, round, *p as u64), *p));
             let (one, other) = order.split_at(order.len() / 2);
-            spearman(&means(one), &means(other))
+            (means(one), means(other))
         })
+        // A model without a dialogue in one of the halves has no mean there.
+        .filter(|(one, other)| one.iter().chain(other).all(|mean| mean.is_finite()))
+        .map(|(one, other)| spearman(&one, &other))
         .collect();
     rhos.sort_unstable_by(f64::total_cmp);
-    Some(rhos[rhos.len() / 2])
+    rhos.get(rhos.len() / 2).copied()
 }
 
 /// Random halves drawn.

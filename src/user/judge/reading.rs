@@ -63,7 +63,7 @@ pub(super) struct Overlap {
     pub(super) shared: f32,
     /// Number of the reply's content items.
     pub(super) items: f32,
-    /// The same four with each item weighed by how rare it is: of the last line, of all lines, of persona and scene, all.
+    /// Sums of items weighed by how rare they are.
     pub(super) rare: Rare,
     /// Share of its n-grams in the user's lines.
     pub(super) copied: f32,
@@ -75,7 +75,8 @@ pub(super) struct Overlap {
     pub(super) distinct: f32,
 }
 
-/// Sums of the weights of a reply's content items (see [`super::rarity`]).
+/// Sums of the weights of a reply's content items (see [`super::rarity`]): of those in the last line, in any line of the
+/// person's, in persona or scene, and of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rare {
     pub(super) answered: f32,

@@ -41,8 +41,8 @@ pub fn common(dialogues: &[Recorded], profiles: &ProfileSet, language: Language)
         let topics: Vec<String> = topics.into_iter().collect();
         format!("{tenths} {}\n", topics.join(" "))
     };
-    let head = "# Topics by weight in tenths: 0 is in every reply, 10 (not listed) in one of 500 or fewer. Made by `rlver user fit --common`.\n";
-    head.to_string() + &lines.into_iter().map(line).collect::<String>()
+    let head = "# Topics by weight in tenths: 0 is in every reply; what is not listed weighs 10.";
+    format!("{head} Made by `rlver user fit --common`.\n") + &lines.into_iter().map(line).collect::<String>()
 }
 
 /// The share of texts that have each topic, of those that are told with enough people; texts come with whom they are told to.
