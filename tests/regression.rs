@@ -20,6 +20,8 @@
 //! - `judge::attacks`, `Debris`: policies trained against the calibrated user put the chat template's marks, broken characters and
 //!   Chinese ones in English talk into their replies, and it did not mind.
 //! - `judge::attacks`, `Misquoted`: the same policies quoted people with words in no order, and the user took it for listening.
+//! - unit tests of `user::judge::quote`: words *to* the person ("I want to tell you: …") and words somebody might say were held
+//!   against what the person had said, and cost honest replies their effect.
 //! - unit tests of `user::judge::model`: the calibrated user was fitted again and kept its version, so that runs recorded with the
 //!   earlier fit were audited as if their numbers were wrong.
 //! - unit tests of `user::judge::fit::logistic`: the fit of the emotion model stopped far above its minimum, since its columns lie

@@ -86,9 +86,7 @@ mod tests {
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/common.en.txt")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/judge/pairs.zh.txt")),
         ];
-        let bytes = files.iter().flat_map(|file| file.bytes());
-        let fingerprint =
-            bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let fingerprint = super::super::scorer::fnv(files.iter().flat_map(|file| file.bytes()));
         assert_eq!(
             (VERSION, fingerprint),
             (2, 0xcb6c_9a09_9e49_e37b),

@@ -260,9 +260,13 @@ pub(super) fn state_measures(
     state
 }
 
-/// FNV-1a over the names.
+/// A hash of the measures' names.
 pub(super) fn fingerprint(names: &[String]) -> u64 {
-    let bytes = names.iter().flat_map(|n| n.bytes().chain([0]));
     // Fifty-three bits survive every JSON reader.
-    bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)) >> 11
+    fnv(names.iter().flat_map(|n| n.bytes().chain([0]))) >> 11
+}
+
+/// FNV-1a: the same on every machine and in every version.
+pub(super) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

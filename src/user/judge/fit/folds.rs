@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::recorded::Recorded;
+use super::super::scorer::fnv;
 
 /// Profile folds and model folds.
 pub(super) const PROFILES: usize = 5;
@@ -20,10 +21,7 @@ impl Folds {
         let models: BTreeSet<&str> = dialogues.iter().map(|d| d.model.as_str()).collect();
         let models: Vec<&str> = models.into_iter().collect();
         let mut ids: Vec<&str> = dialogues.iter().map(|d| d.id.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
-        let hash = |id: &str| {
-            id.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
-        };
-        ids.sort_by_key(|id| (hash(id), *id));
+        ids.sort_by_key(|id| (fnv(id.bytes()), *id));
         let of = dialogues
             .iter()
             .map(|d| {
